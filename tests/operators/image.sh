@@ -83,22 +83,20 @@ server() {
 
 within "$root" 65532 -- cachalot --version >"$work/log"
 expect "$work/log" '[0-9]\.[0-9]'
-init /driver/libcuda.so.1
+within "$root" 65532 --bind "$work/files" /mnt -- copy-cachalot /mnt
 server -- /cachalot/bin/cachalot run --metrics /output/%p.prom -- /driver/program open 9 2>"$work/log"
 expect "$work/log" '9 requests served'
 server -- /cachalot/bin/cachalot record -o /output/run.trace -- /driver/program open 9 2>"$work/log"
 expect "$work/log" 'cuMemAlloc  *9 '
-proxy=/cachalot/lib/cachalot/libcuda.so.1
-server LD_PRELOAD=$proxy CACHALOT_RUN_FREE=wait CACHALOT_RUN_METRICS=/output/preloaded.prom -- /driver/program open 9
-expect "$work/output/preloaded.prom" '^cachalot_allocations_total.* 9$'
-server LD_PRELOAD=$proxy CACHALOT_RECORD=/output/preloaded.trace -- /driver/program open 9
-[ -s "$work/output/preloaded.trace" ]
+audit=/cachalot/lib/cachalot/libcachalot_audit.so
+server LD_AUDIT=$audit CACHALOT_RUN_FREE=wait CACHALOT_RUN_METRICS=/output/audited.prom -- /driver/program open 9
+expect "$work/output/audited.prom" '^cachalot_allocations_total.* 9$'
+server LD_AUDIT=$audit CACHALOT_RECORD=/output/audited.trace -- /driver/program open 9
+[ -s "$work/output/audited.trace" ]
 if server -- touch /written 2>/dev/null; then echo "the root file system is not read-only" >&2; exit 1; fi
 
-# A link that leads nowhere: the plain driver.
-init /nowhere/libcuda.so.1
-server LD_PRELOAD=$proxy CACHALOT_RUN_FREE=wait CACHALOT_RUN_METRICS=/output/none.prom -- /driver/program open 9 \
-  2>"$work/log"
-expect "$work/log" 'cannot be preloaded'
-[ ! -e "$work/output/none.prom" ]
+# Programs without use for the driver, and those that do not find one, are as without cachalot.
+server LD_AUDIT=$audit CACHALOT_RUN_FREE=wait -- true
+! server LD_AUDIT=$audit CACHALOT_RUN_FREE=wait LD_LIBRARY_PATH=/ -- /driver/program open 9 2>"$work/log" || exit 1
+expect "$work/log" 'program: no driver'
 echo "the image $image serves and records programs of other images"

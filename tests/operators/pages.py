@@ -15,7 +15,8 @@ import urllib.request
 
 def run(build, folder, environment):
     served = [build / "cachalot", "run", "-q", "--metrics", folder / "run.prom"]
-    subprocess.run([*served, "--", build / "tests/proxy/program", "open", "9"], env=environment, check=True)
+    subprocess.run([*served, "--", build / "tests/proxy/program", "open", "9", "contexts:1"],
+                   env=environment, check=True)
 
 
 def recorded(build, folder, environment):

@@ -184,7 +184,7 @@ func TestThePolicyServesContainersThatHaveAGpu(t *testing.T) {
 	pod := newEvaluator(t).admitted(server("event"))
 	values := environmentOf(pod.Spec.Containers[0])
 	for name, value := range map[string]string{
-		"PORT": "8000", "LD_PRELOAD": "/cachalot/lib/cachalot/libcuda.so.1", "CACHALOT_RUN_FREE": "event",
+		"PORT": "8000", "LD_AUDIT": "/cachalot/lib/cachalot/libcachalot_audit.so", "CACHALOT_RUN_FREE": "event",
 		"CACHALOT_RUN_METRICS": "/cachalot-output/%p.prom",
 	} {
 		if values[name] != value {

@@ -14,22 +14,15 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
-const driver = "/usr/lib64/libcuda.so.1"
-
 // prefix makes what cdi.py looks at of an installation.
-func prefix(t *testing.T, target string) string {
+func prefix(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "lib/cachalot")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "libcuda.so.1"), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "libcachalot_audit.so"), nil, 0o644); err != nil {
 		t.Fatal(err)
-	}
-	if target != "" {
-		if err := os.Symlink(target, filepath.Join(folder, "libcachalot_real_cuda.so")); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return filepath.Dir(filepath.Dir(folder))
 }
@@ -68,10 +61,10 @@ func injected(t *testing.T, device string, arguments ...string) *specs.Spec {
 }
 
 func TestAContainerRuntimeGivesThePrefixAndTheVariables(t *testing.T) {
-	installed := prefix(t, driver)
-	container := injected(t, "cachalot.io/run=event", installed, "--driver", driver, "--output", "/srv/pages")
-	expected := []string{"PORT=8000", "LD_PRELOAD=/opt/cachalot/lib/cachalot/libcuda.so.1", "CACHALOT_RUN_FREE=event",
-		"CACHALOT_RUN_METRICS=/var/lib/cachalot/%p.prom"}
+	installed := prefix(t)
+	container := injected(t, "cachalot.io/run=event", installed, "--output", "/srv/pages")
+	expected := []string{"PORT=8000", "LD_AUDIT=/opt/cachalot/lib/cachalot/libcachalot_audit.so",
+		"CACHALOT_RUN_FREE=event", "CACHALOT_RUN_METRICS=/var/lib/cachalot/%p.prom"}
 	environment := slices.Sorted(slices.Values(container.Process.Env))
 	if slices.Sort(expected); !slices.Equal(environment, expected) {
 		t.Errorf("the environment is %v", environment)
@@ -91,7 +84,7 @@ func TestAContainerRuntimeGivesThePrefixAndTheVariables(t *testing.T) {
 }
 
 func TestWithoutAnOutputNothingIsWritten(t *testing.T) {
-	container := injected(t, "cachalot.io/run=wait", prefix(t, driver), "--driver", driver)
+	container := injected(t, "cachalot.io/run=wait", prefix(t))
 	if len(container.Mounts) != 1 || slices.ContainsFunc(container.Process.Env, func(variable string) bool {
 		return strings.Contains(variable, "/var/lib")
 	}) {
@@ -99,14 +92,9 @@ func TestWithoutAnOutputNothingIsWritten(t *testing.T) {
 	}
 }
 
-func TestAPrefixThatCannotWorkIsRefused(t *testing.T) {
-	for want, arguments := range map[string][]string{
-		"libcuda.so.1 is missing":              {t.TempDir()},
-		"the proxy needs a link to the driver": {prefix(t, "")},
-		"ln -sfn " + driver:                    {prefix(t, "/elsewhere"), "--driver", driver},
-	} {
-		if text, problem, err := printed(arguments...); err == nil || text != "" || !strings.Contains(problem, want) {
-			t.Errorf("%q: %q %q", want, text, problem)
-		}
+func TestAFolderWithoutCachalotIsRefused(t *testing.T) {
+	text, problem, err := printed(t.TempDir())
+	if err == nil || text != "" || !strings.Contains(problem, "libcachalot_audit.so is missing") {
+		t.Errorf("%q %q", text, problem)
 	}
 }

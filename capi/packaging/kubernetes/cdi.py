@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Prints the CDI specification that gives containers the cachalot of an installation prefix of the node.
 
-    cdi.py PREFIX [--driver FILE] [--output FOLDER] > /etc/cdi/cachalot.json
+    cdi.py PREFIX [--output FOLDER] > /etc/cdi/cachalot.json
 
 Devices: cachalot.io/run=wait, cachalot.io/run=event and, with --output, cachalot.io/run=record. A container that asks
 for one finds the prefix at /opt/cachalot, read-only, and the variables that lead its programs to it
@@ -12,7 +12,6 @@ for one finds the prefix at /opt/cachalot, read-only, and the variables that lea
 import argparse
 import json
 import pathlib
-import platform
 import sys
 
 INSIDE = "/opt/cachalot"
@@ -38,7 +37,7 @@ def specification(prefix, output):
     return {
         "cdiVersion": "0.6.0",
         "kind": "cachalot.io/run",
-        "containerEdits": {"env": [f"LD_PRELOAD={INSIDE}/lib/cachalot/libcuda.so.1"], "mounts": mounts},
+        "containerEdits": {"env": [f"LD_AUDIT={INSIDE}/lib/cachalot/libcachalot_audit.so"], "mounts": mounts},
         "devices": devices(output is not None),
     }
 
@@ -46,17 +45,12 @@ def specification(prefix, output):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("prefix", type=pathlib.Path, help="where cachalot is installed on the node")
-    parser.add_argument("--driver", default=f"/usr/lib/{platform.machine()}-linux-gnu/libcuda.so.1",
-                        help="where containers have the driver [%(default)s]")
     parser.add_argument("--output", type=pathlib.Path, help="a folder of the node that containers write metrics and "
                         "recordings to; without it there is no device `record`")
     given = parser.parse_args()
-    proxy = given.prefix / "lib/cachalot/libcuda.so.1"
-    if not proxy.is_file():
-        sys.exit(f"cdi.py: no cachalot in {given.prefix}: {proxy} is missing")
-    link = proxy.with_name("libcachalot_real_cuda.so")
-    if not link.is_symlink() or str(link.readlink()) != given.driver:
-        sys.exit(f"cdi.py: the proxy needs a link to the driver: ln -sfn {given.driver} {link}")
+    library = given.prefix / "lib/cachalot/libcachalot_audit.so"
+    if not library.is_file():
+        sys.exit(f"cdi.py: no cachalot in {given.prefix}: {library} is missing")
     print(json.dumps(specification(given.prefix.absolute(), given.output and given.output.absolute()), indent=2))
 
 
