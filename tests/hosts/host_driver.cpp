@@ -9,8 +9,6 @@
 
 namespace {
 
-constexpr size_t kUuidBytes = 16;
-
 int copy(void* to, const void* from, size_t size) {
   std::memmove(to, from, size);
   return 0;
@@ -22,12 +20,6 @@ void* at(uint64_t address) { return reinterpret_cast<void*>(address); }
 
 DRIVER int cuDeviceGetName(char* name, int capacity, int) {
   std::strncpy(name, "host", static_cast<size_t>(capacity));
-  return 0;
-}
-
-DRIVER int cuDeviceGetUuid(char* uuid, int device) {
-  std::memset(uuid, 0, kUuidBytes);
-  uuid[0] = static_cast<char>(device);
   return 0;
 }
 
