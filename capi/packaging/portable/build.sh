@@ -33,17 +33,19 @@ configure() {
   mkdir -p "$tree"
   # shellcheck disable=SC2086
   cmake -S . -B "$tree" $common -DCMAKE_SYSTEM_PROCESSOR="$arch" -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" \
-    -DCMAKE_STRIP="$(command -v "$arch-linux-gnu-strip")" "$@" >"$tree/configure.log" || { cat "$tree/configure.log" >&2; return 1; }
+    -DCMAKE_STRIP="$(command -v "$arch-linux-gnu-strip")" "$@" >"$tree/configure.log" ||
+    { cat "$tree/configure.log" >&2; return 1; }
 }
 
 # The core's objects, as an archive, and the proxy.
 build_core() {
-  configure "$work/$arch/core" -DCMAKE_UNITY_BUILD=ON -DCMAKE_C_COMPILER="$zig/$arch/cc" -DCMAKE_CXX_COMPILER="$zig/$arch/c++" \
-    -DCACHALOT_BUILD_LIBTORCH=OFF
+  configure "$work/$arch/core" -DCMAKE_UNITY_BUILD=ON -DCMAKE_C_COMPILER="$zig/$arch/cc" \
+    -DCMAKE_CXX_COMPILER="$zig/$arch/c++" -DCACHALOT_BUILD_LIBTORCH=OFF
   cmake --build "$work/$arch/core" --target cachalot_static cachalot_cuda_proxy cachalot_audit
 }
 
-# Sets what Zig links a program with: its archives of the C++ library, and the folder of its stand-ins for the C library.
+# Sets what Zig links a program with: the archives of its C++ library, and the folder of its stand-ins for the C
+# library.
 find_runtime() {
   echo 'int main() { throw 1; }' >"$work/$arch/empty.cpp"
   "$zig/$arch/c++" -O2 -v "$work/$arch/empty.cpp" -o "$work/$arch/empty" >"$work/$arch/runtime.txt" 2>&1
@@ -84,10 +86,10 @@ write_stand_ins() {
 }
 
 build_libraries() {
-  configure "$work/$arch/libraries" -DCMAKE_C_COMPILER="$arch-linux-gnu-gcc" -DCMAKE_CXX_COMPILER="$arch-linux-gnu-g++" \
-    -DCMAKE_SHARED_LINKER_FLAGS="-L$old -Wl,--gc-sections" \
-    -DCMAKE_CXX_STANDARD_LIBRARIES="-Wl,--as-needed -lpthread -ldl -lm" -DCACHALOT_CORE_OBJECT="$joined" -DCACHALOT_BUILD_PROXY=OFF \
-    -DCACHALOT_BUILD_ONNXRUNTIME=ON
+  configure "$work/$arch/libraries" -DCMAKE_C_COMPILER="$arch-linux-gnu-gcc" \
+    -DCMAKE_CXX_COMPILER="$arch-linux-gnu-g++" -DCMAKE_SHARED_LINKER_FLAGS="-L$old -Wl,--gc-sections" \
+    -DCMAKE_CXX_STANDARD_LIBRARIES="-Wl,--as-needed -lpthread -ldl -lm" -DCACHALOT_CORE_OBJECT="$joined" \
+    -DCACHALOT_CXX_RUNTIME=m -DCACHALOT_BUILD_PROXY=OFF -DCACHALOT_BUILD_ONNXRUNTIME=ON
   cmake --build "$work/$arch/libraries" --target cachalot cachalot_static cachalot_pluggable cachalot_libtorch \
     cachalot_onnxruntime
 }
