@@ -7,7 +7,7 @@ use std::time::Duration;
 use cachalot::{
     Action, Allocator, Backend, BlockState, Config, DebugOptions, Driver, Error, HistoryOptions,
     Mend, Outcome, PoolId, PoolOptions, Release, ReplayOptions, ReportOptions, Request, Reserve,
-    Route, Sim, SimCalls, SimFailure, SimOptions, Stream, TenantOptions, Trace, TraceEntry,
+    Route, Sim, SimCalls, SimFailure, SimOptions, Stream, TenantOptions, Texts, Trace, TraceEntry,
 };
 
 fn sim() -> Sim {
@@ -128,9 +128,10 @@ fn one_setting_at_a_time(allocator: &Allocator) {
 
 #[test]
 fn messages_have_no_word_of_pytorch_where_texts_are_the_librarys_own() {
-    let sim = Driver::open(Some("sim:64MiB")).unwrap();
+    let sim = Driver::open("sim:64MiB").unwrap();
     for (texts, is_pytorchs) in [(Texts::PyTorch, true), (Texts::Own, false)] {
-        let allocator = Allocator::builder().driver(&sim).config("").texts(texts).build().unwrap();
+        let allocator =
+            Allocator::builder().driver(sim.clone()).config("").texts(texts).build().unwrap();
         let message = allocator.allocate(1 << 30, 0, 0).unwrap_err().to_string();
         assert_eq!(message.contains("PyTorch"), is_pytorchs, "{message}");
     }
