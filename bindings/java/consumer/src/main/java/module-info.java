@@ -2,4 +2,6 @@
 /** The jar is a module for those who have one. */
 module consumer {
   requires io.cachalot;
+  requires io.cachalot.micrometer;
+  requires micrometer.core;
 }

@@ -5,6 +5,8 @@ import io.cachalot.Allocator;
 import io.cachalot.Block;
 import io.cachalot.Cachalot;
 import io.cachalot.Driver;
+import io.cachalot.micrometer.CachalotMetrics;
+import io.micrometer.core.instrument.simple.SimpleMeterRegistry;
 
 /** Allocates from a jar that was fetched. */
 public final class Main {
@@ -17,6 +19,10 @@ public final class Main {
       block.asByteBuffer().putInt(0, 42);
       System.out.printf("%s from %s: %d%n", Cachalot.version(), Cachalot.libraryPlace(),
           block.asByteBuffer().getInt(0));
+      SimpleMeterRegistry registry = new SimpleMeterRegistry();
+      new CachalotMetrics(allocator).bindTo(registry);
+      System.out.printf("meters: %s %.0f%n", "cachalot.allocated",
+          registry.get("cachalot.allocated").tag("pool", "small").gauge().value());
     }
   }
 }
