@@ -14,7 +14,7 @@ cd "$(dirname "$0")"
 here=$PWD
 . ../../tests/need.sh
 cargo=${CARGO:-cargo}
-features=serde,cudarc,allocator-api2
+features=serde,cudarc,allocator-api2,metrics,tracing
 
 least=1.88  # The crates themselves build with 1.85; what cudarc needs does not.
 found=$("$cargo" --version 2> /dev/null | cut -d ' ' -f 2 || true)

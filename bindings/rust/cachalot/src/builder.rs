@@ -12,6 +12,8 @@ use crate::error::Result;
 use crate::ffi;
 use crate::policy::Policy;
 use crate::sys;
+#[cfg(feature = "tracing")]
+use crate::tracing_events;
 use crate::types::Release;
 
 /// Flags that can be added up.
@@ -209,6 +211,8 @@ pub struct AllocatorBuilder {
     track_labels: bool,
     texts: Option<Texts>,
     remarks: Option<Box<Remarks>>,
+    #[cfg(feature = "tracing")]
+    traced_as: Option<String>,
 }
 
 impl AllocatorBuilder {
@@ -301,6 +305,23 @@ impl AllocatorBuilder {
         self
     }
 
+    /// Gives remarks and out-of-memory errors to the crate `tracing` as events with the target
+    /// `cachalot`, in place of [`AllocatorBuilder::log`]. Each has the fields `allocator`, which is this
+    /// name, and `driver`.
+    ///
+    /// - A remark has the field `kind`: `warning` and `advice` are events of the level `WARN`,
+    ///   `difference` is `INFO`, `damage` is `ERROR`, `left_behind` is `WARN`. It may come under a lock, so
+    ///   a subscriber must not call an allocator, which answers `InvalidState` there.
+    /// - An out-of-memory error is a `WARN`, since the caller gets it too. Its numbers are the fields
+    ///   `device`, `stream`, `requested`, `segment_size`, `device_free`, `device_total`, `limit` (if there
+    ///   is one), `allocated`, `reserved`, `private_pools_free` and `largest_free_block`.
+    ///   `backend:cudaMallocAsync` tells no observer of them.
+    #[cfg(feature = "tracing")]
+    pub fn tracing(mut self, name: impl Into<String>) -> Self {
+        self.traced_as = Some(name.into());
+        self
+    }
+
     /// Where history contexts come from.
     pub fn context_source(mut self, source: ContextSource) -> Self {
         self.context_source = source;
@@ -328,12 +349,18 @@ impl AllocatorBuilder {
     /// # Errors
     /// `InvalidArgument` for an option string or a size of pages that is not acceptable; `NotSupported`
     /// for an option or a policy that the driver cannot serve; `DriverUnavailable`; `IncompatibleLibrary`.
-    pub fn build(self) -> Result<Allocator> {
+    pub fn build(mut self) -> Result<Allocator> {
         ffi::check_library()?;
-        let driver = match self.driver {
+        let driver = match self.driver.take() {
             Some(driver) => driver,
             None => Driver::from_env()?,
         };
+        #[cfg(feature = "tracing")]
+        let source = self.traced_as.take().map(|name| tracing_events::Source::new(name, &driver));
+        #[cfg(feature = "tracing")]
+        if let Some(source) = source.clone() {
+            self = self.log(move |level, message| source.remark(level, message));
+        }
         let config =
             self.config.map(|text| ffi::c_string(&text, "the option string")).transpose()?;
         let pinned_config = self
@@ -376,7 +403,12 @@ impl AllocatorBuilder {
         // allocator, which owns them.
         ffi::call(|error| unsafe { sys::cachalot_allocator_create(&options, &mut raw, error) })?;
         let raw = NonNull::new(raw).expect("a call that worked gave an allocator");
-        Ok(Allocator::of_raw(raw, driver, Owner::Own(self.remarks)))
+        let allocator = Allocator::of_raw(raw, driver, Owner::Own(self.remarks));
+        #[cfg(feature = "tracing")]
+        if let Some(source) = source {
+            source.follow(&allocator)?;
+        }
+        Ok(allocator)
     }
 }
 

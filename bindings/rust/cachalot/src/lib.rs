@@ -46,6 +46,9 @@
 //! - `serde`: statistics, snapshots, reports and the like can be written and read.
 //! - `cudarc`: device slices of the crate `cudarc` in memory of an allocator: the module `cuda`.
 //! - `allocator-api2`: collections in memory of the host driver: the module `host`.
+//! - `metrics`: the statistics as gauges and counters of the crate `metrics`: `MetricsReporter`.
+//! - `tracing`: remarks and out-of-memory errors as events of the crate `tracing`:
+//!   `AllocatorBuilder::tracing`.
 //! - `prebuilt`, `bundled`, `static`: whether the library comes with the crates, is built from the
 //!   source in the crate `cachalot-sys`, and how one that is installed is linked; that crate tells
 //!   where it looks.
@@ -78,6 +81,8 @@ mod history;
 pub mod host;
 mod label;
 mod metrics;
+#[cfg(feature = "metrics")]
+mod metrics_reporter;
 mod observer;
 mod pinned;
 mod pinned_pool;
@@ -96,6 +101,8 @@ mod stats;
 mod status;
 mod tenant;
 mod trace;
+#[cfg(feature = "tracing")]
+mod tracing_events;
 mod trim;
 mod types;
 
@@ -109,6 +116,8 @@ pub use error::{CallbackError, DriverError, Error, OutOfMemory, Result};
 pub use expandable::{ExpandableSegment, ExpandableTotals, ReserveInfo};
 pub use history::{Action, ContextLevel, History, HistoryOptions, TraceEntry};
 pub use label::{Label, set_metadata};
+#[cfg(feature = "metrics")]
+pub use metrics_reporter::{MetricsReporter, MetricsThread};
 pub use observer::{Observer, Rejection};
 pub use pinned::{CallTimes, PinnedBlock, PinnedStats};
 pub use pinned_pool::{PinnedPool, PinnedPoolKey, PinnedPoolScope};
