@@ -97,60 +97,32 @@ std::string fill_all(const Symbols& symbols, Functions& functions) {
   return missing;
 }
 
-std::optional<VirtualMemoryFunctions> find_virtual_memory(const Symbols& symbols) {
-  VirtualMemoryFunctions functions;
+// A group of functions: absent where the driver lacks one of them.
+template <class Group, class FillAll>
+void find_group(std::optional<Group>* out, FillAll fill_all) {
+  Group functions;
   std::string missing;
-  CACHALOT_CUDA_VIRTUAL_MEMORY(CACHALOT_FILL)
-  return missing.empty() ? std::optional(functions) : std::nullopt;
+  fill_all(functions, missing);
+  if (missing.empty()) *out = functions;
 }
 
-std::optional<MemoryPoolFunctions> find_memory_pools(const Symbols& symbols) {
-  MemoryPoolFunctions functions;
-  std::string missing;
-  CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_FILL)
-  return missing.empty() ? std::optional(functions) : std::nullopt;
-}
-
-std::optional<GraphEdgeFunctions> find_graph_edges(const Symbols& symbols) {
-  GraphEdgeFunctions functions;
-  std::string missing;
-  CACHALOT_CUDA_GRAPH_EDGES(CACHALOT_FILL)
-  return missing.empty() ? std::optional(functions) : std::nullopt;
-}
-
-std::optional<ContextEventFunctions> find_context_events(const Symbols& symbols) {
-  ContextEventFunctions functions;
-  std::string missing;
-  CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_FILL)
-  return missing.empty() ? std::optional(functions) : std::nullopt;
-}
-
-std::optional<HostMemoryFunctions> find_host_memory(const Symbols& symbols) {
-  HostMemoryFunctions functions;
-  std::string missing;
-  CACHALOT_CUDA_HOST_MEMORY(CACHALOT_FILL)
-  return missing.empty() ? std::optional(functions) : std::nullopt;
-}
-
-std::optional<IpcFunctions> find_ipc(const Symbols& symbols) {
-  IpcFunctions functions;
-  std::string missing;
-  CACHALOT_CUDA_IPC(CACHALOT_FILL)
-  return missing.empty() ? std::optional(functions) : std::nullopt;
-}
-
-std::optional<GpuUuidFunctions> find_gpu_uuid(const Symbols& symbols) {
-  GpuUuidFunctions functions;
-  std::string missing;
-  CACHALOT_CUDA_GPU_UUID(CACHALOT_FILL)
-  return missing.empty() ? std::optional(functions) : std::nullopt;
-}
-
-std::optional<InstanceUuidFunctions> find_instance_uuid(const Symbols& symbols) {
-  InstanceUuidFunctions functions;
-  std::string missing;
-  CACHALOT_CUDA_INSTANCE_UUID(CACHALOT_FILL)
-  return missing.empty() ? std::optional(functions) : std::nullopt;
+void find_groups(const Symbols& symbols, Library* library) {
+  find_group(&library->virtual_memory,
+             [&](auto& functions, auto& missing) { CACHALOT_CUDA_VIRTUAL_MEMORY(CACHALOT_FILL) });
+  find_group(&library->memory_pools,
+             [&](auto& functions, auto& missing) { CACHALOT_CUDA_MEMORY_POOLS(CACHALOT_FILL) });
+  find_group(&library->graph_edges,
+             [&](auto& functions, auto& missing) { CACHALOT_CUDA_GRAPH_EDGES(CACHALOT_FILL) });
+  find_group(&library->context_events,
+             [&](auto& functions, auto& missing) { CACHALOT_CUDA_CONTEXT_EVENTS(CACHALOT_FILL) });
+  find_group(&library->host_memory,
+             [&](auto& functions, auto& missing) { CACHALOT_CUDA_HOST_MEMORY(CACHALOT_FILL) });
+  find_group(&library->ipc,
+             [&](auto& functions, auto& missing) { CACHALOT_CUDA_IPC(CACHALOT_FILL) });
+  find_group(&library->gpu_uuid,
+             [&](auto& functions, auto& missing) { CACHALOT_CUDA_GPU_UUID(CACHALOT_FILL) });
+  find_group(&library->instance_uuid,
+             [&](auto& functions, auto& missing) { CACHALOT_CUDA_INSTANCE_UUID(CACHALOT_FILL) });
 }
 
 #undef CACHALOT_FILL
@@ -189,14 +161,7 @@ Library open_library(const char* name) {
     throw_unavailable("the CUDA driver (CUDA " + version_text(library.version) + ") has no " +
                       missing);
   }
-  library.virtual_memory = find_virtual_memory(symbols);
-  library.memory_pools = find_memory_pools(symbols);
-  library.graph_edges = find_graph_edges(symbols);
-  library.context_events = find_context_events(symbols);
-  library.host_memory = find_host_memory(symbols);
-  library.ipc = find_ipc(symbols);
-  library.gpu_uuid = find_gpu_uuid(symbols);
-  library.instance_uuid = find_instance_uuid(symbols);
+  find_groups(symbols, &library);
   initialize(library);
   return library;
 }
