@@ -5,11 +5,7 @@
 #
 #   capi/packaging/source.sh OUT
 set -eu
-[ $# -eq 1 ] || { sed -n '3,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
-cd "$(dirname "$0")/../.."
-. capi/packaging/release.sh
+. "$(dirname "$0")/release.sh"
 
 git diff --quiet HEAD || echo "source.sh: what is not committed is left out of the archive" >&2
 archive=$out/cachalot-$version.tar.gz

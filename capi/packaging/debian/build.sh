@@ -5,11 +5,7 @@
 #
 #   capi/packaging/debian/build.sh OUT
 set -eu
-[ $# -eq 1 ] || { sed -n '3,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
-cd "$(dirname "$0")/../../.."
-. capi/packaging/release.sh
+. "$(dirname "$0")/../release.sh"
 . tests/need.sh
 . /etc/os-release
 
