@@ -42,14 +42,6 @@ if [ "${3-}" = tests ]; then
   exit
 fi
 
-write_version() {
-  mkdir -p "$target/version/cachalot"
-  IFS=. read -r major minor patch <"$root/VERSION"
-  sed "s/@PROJECT_VERSION_MAJOR@/$major/; s/@PROJECT_VERSION_MINOR@/$minor/; s/@PROJECT_VERSION_PATCH@/$patch/
-       s/@PROJECT_VERSION@/$major.$minor.$patch/" "$root/capi/include/cachalot/version.h.in" \
-    >"$target/version/cachalot/version.h"
-}
-
 # carry MACHINE COMPILER FOLDER: the library of a folder, and the glue for it.
 carry() {
   out=$native/linux-$1
@@ -83,7 +75,7 @@ build_library() {
 }
 
 rm -rf "$native"
-write_version
+"$root/capi/include/write_version.sh" "$target/version"
 if [ -n "${CACHALOT_PORTABLE_DIR-}" ]; then
   carry_portable
 elif [ -n "${CACHALOT_LIB_DIR-}" ]; then

@@ -35,12 +35,7 @@ build_c() {
   headers=$made/include/cachalot
   mkdir -p "$headers"
   cp capi/include/cachalot/*.h capi/include/cachalot/*.hpp "$headers"
-  echo "$version" | {
-    IFS=. read -r major minor patch
-    sed -e "s/@PROJECT_VERSION_MAJOR@/$major/" -e "s/@PROJECT_VERSION_MINOR@/$minor/" \
-      -e "s/@PROJECT_VERSION_PATCH@/$patch/" -e "s/@PROJECT_VERSION@/$version/" \
-      capi/include/cachalot/version.h.in >"$headers/version.h"
-  }
+  capi/include/write_version.sh "$made/include"
   CACHALOT_VERSION=$version CACHALOT_MADE=$made CACHALOT_STYLE=$tools/doxygen_awesome_css doxygen "$site/Doxyfile"
   python3 "$site/check_c_api.py" "$made/xml" bindings/interface.json
 }
