@@ -167,6 +167,9 @@ part_clang() {
 # The tests find the proxy by a link, and so the one that is built for older systems.
 part_portable() {
   capi/packaging/portable/build.sh
+  need python3-venv
+  [ -x build/sbom/bin/python ] || python3 -m venv build/sbom
+  build/sbom/bin/pip install -q --disable-pip-version-check --require-hashes -r capi/packaging/sbom/requirements.txt
   build build/release release cachalot_proxy_test
   links=$PWD/build/portable/links
   mkdir -p "$links"
@@ -176,6 +179,8 @@ part_portable() {
   figure "proxy: $tests tests"
   for arch in x86_64 aarch64; do
     capi/packaging/portable/check.py "build/portable/$arch" >"$out/$part.$arch"
+    capi/packaging/portable/check.py "build/portable/$arch" --self-test >/dev/null 2>&1
+    build/sbom/bin/python capi/packaging/sbom/sbom.py "build/portable/$arch" "$out/$arch.spdx.json"
     figure "$arch: $(grep -F lib/libcachalot.so "$out/$part.$arch")"
     for release in 2.11 2.15; do
       # shellcheck disable=SC2046
