@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Which libtorch is found, if any, and what it gets. What is installed once stays, so one test installs.
+// Which libtorch the library finds, if any, and what an installation gives it. An installation cannot be undone, so
+// only one test installs.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
