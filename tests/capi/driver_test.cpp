@@ -70,7 +70,7 @@ TEST(DriverOpen, RefusesWhatIsNoDriver) {
   Outcome outcome;
   EXPECT_EQ(open("gpu", &outcome), CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_STREQ(outcome.error.message,
-               "\"gpu\" is no driver: cuda[:CAPACITY], host[:CAPACITY], "
+               "\"gpu\" is no driver: cuda[:CAPACITY], cuda:cgroup, host[:CAPACITY], "
                "host-shared[:CAPACITY] or sim[:CAPACITY]");
   EXPECT_EQ(open("host:lots", &outcome), CACHALOT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(cachalot_driver_open("host", nullptr, &outcome.error), CACHALOT_ERROR_INVALID_ARGUMENT);
