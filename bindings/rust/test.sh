@@ -145,6 +145,8 @@ END
   fi
 }
 
+host() { rustc -vV | sed -n "s/^host: //p"; }
+
 # The C++ side under the address sanitizer: what the crate does to the library is what C could do.
 asan() {
   if [ -z "${CACHALOT_ASAN_LIB_DIR:-}" ]; then
@@ -154,12 +156,13 @@ asan() {
   CACHALOT_LIB_DIR=$CACHALOT_ASAN_LIB_DIR "$cargo" test --quiet --locked -p cachalot \
     --features serde,allocator-api2 --target-dir target/asan --no-run
   library=$("${CC:-cc}" -print-file-name=libasan.so)
+  runner=CARGO_TARGET_$(host | tr a-z- A-Z_)_RUNNER  # the sanitizer is for the tests, not for Cargo, which has leaks
   # Allocators that are left behind on purpose are leaks (tests/life.rs), so are closures that own
   # their allocator: leaks are looked for where there are none of these.
   for name in life callbacks threads interface pinned policy sleep features golden fuzz; do
     leaks=1
     case $name in life | golden) leaks=0 ;; esac
-    CACHALOT_LIB_DIR=$CACHALOT_ASAN_LIB_DIR LD_PRELOAD=$library \
+    env CACHALOT_LIB_DIR="$CACHALOT_ASAN_LIB_DIR" "$runner=env LD_PRELOAD=$library" \
       ASAN_OPTIONS="detect_leaks=$leaks:abort_on_error=0:exitcode=23" \
       "$cargo" test --quiet --locked -p cachalot --features serde,allocator-api2 \
       --target-dir target/asan --test "$name"
@@ -167,13 +170,12 @@ asan() {
 }
 
 # The calls of the test `fuzz`, guided by coverage, for some seconds. What cargo-fuzz asks the compiler
-# for, but for the sanitizer, which needs nightly.
+# for, but for the sanitizer, which needs nightly. With a target named, or what builds it is changed too.
 fuzz() {
-  host=$(rustc -vV | sed -n "s/^host: //p")  # a target of its own, or what builds it is changed too
   RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table --cfg fuzzing" \
-    "$cargo" run --quiet --locked --manifest-path fuzz/Cargo.toml --target "$host" --bin calls -- \
+    "$cargo" run --quiet --locked --manifest-path fuzz/Cargo.toml --target "$(host)" --bin calls -- \
     -max_total_time="${CACHALOT_FUZZ_SECONDS:-4}" -print_final_stats=1
 }
 
