@@ -11,6 +11,8 @@
 #   faults      each golden script, a driver call failing each time  LONG_FAULT_CALLS=60 a script
 #   seeds       all unit tests, with assertions of level 2           LONG_SEED_ROUNDS=5
 #   clang       core, C interface and golden files built by Clang    -
+#   labelled    tests of CTest with the label long, in the trees release and asan-ubsan   -
+#   libcxx      the same by Clang 16 with LLVM's C++ library         -
 #   packages    Debian's packages, Conan, vcpkg, conda, archives, each under a fresh project  -
 #   portable    the binaries of releases, of both machines, and the proxy under its tests  -
 #   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
@@ -148,20 +150,52 @@ part_seeds() {
   figure "$rounds seeds, $((count + tests)) tests each"
 }
 
-# What Clang warns of in the tests is no concern here; the amalgamation has no warning of it.
-part_clang() {
-  build build/clang release cachalot_core_test cachalot_capi_test cachalot_verify \
-    -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 -DCACHALOT_WARNINGS_AS_ERRORS=OFF
-  passed build/clang/tests/cachalot_core_test
+# by_compiler FOLDER -DNAME=VALUE...: core, C interface and expected files. What another compiler warns of in the tests is
+# no concern here.
+by_compiler() {
+  folder=$1
+  shift
+  build "$folder" release cachalot_core_test cachalot_capi_test cachalot_verify "$@" -DCACHALOT_WARNINGS_AS_ERRORS=OFF
+  passed "$folder/tests/cachalot_core_test"
   count=$tests
-  passed build/clang/tests/cachalot_capi_test
+  passed "$folder/tests/cachalot_capi_test"
   figure "$((count + tests)) tests"
-  ctest --test-dir build/clang -R '^amalgamation$' --no-tests=error --output-on-failure
   for release in 2.11 2.15; do
     # shellcheck disable=SC2046
-    build/clang/cachalot_verify --torch "$release" $(golden "$release") >"$out/$part.golden"
+    "$folder/cachalot_verify" --torch "$release" $(golden "$release") >"$out/$part.golden"
     figure "$release: $(tail -n 1 "$out/$part.golden")"
   done
+}
+
+# The amalgamation has no warning of it.
+part_clang() {
+  by_compiler build/clang -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14
+  ctest --test-dir build/clang -R '^amalgamation$' --no-tests=error --output-on-failure
+}
+
+# Each takes minutes: releases of Rust, Go and Java under projects of their own, the servers' checks, and what a sanitizer
+# makes slow.
+part_labelled() {
+  tests/toolkit/fetch.sh
+  bindings/onnxruntime/fetch.sh
+  for preset in release asan-ubsan; do
+    build build/$preset $preset all
+    logged $preset ctest --test-dir build/$preset -L '^long$' --no-tests=error --output-on-failure --parallel "$jobs"
+    figure "$preset: $(sed -n 's/.* tests passed, 0 tests failed out of \(.*\)/\1 tests/p' "$out/$part.$preset")"
+  done
+}
+
+# GoogleTest is C++ too, so it is built with the same library.
+part_libcxx() {
+  need clang-16 libc++-16-dev libc++abi-16-dev googletest
+  compilers='-DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16 -DCMAKE_CXX_FLAGS=-stdlib=libc++'
+  # shellcheck disable=SC2086
+  cmake -S /usr/src/googletest -B build/libcxx/googletest -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_INSTALL_PREFIX="$PWD/build/libcxx/prefix" $compilers
+  cmake --build build/libcxx/googletest --target install
+  # shellcheck disable=SC2086
+  by_compiler build/libcxx/release $compilers -DCMAKE_PREFIX_PATH="$PWD/build/libcxx/prefix" -DCACHALOT_BUILD_TOOLS=OFF
+  ldd build/libcxx/release/libcachalot.so | grep -F libc++.so
 }
 
 # The tests find the proxy by a link, and so the one that is built for older systems.
@@ -369,7 +403,7 @@ run_part() {
 "
 }
 
-all="simulation policy faults seeds clang packages portable threads fuzz bindings oracle pinned torch hosts tune fleet operators browser site"
+all="simulation policy faults seeds labelled clang libcxx packages portable threads fuzz bindings oracle pinned torch hosts tune fleet operators browser site"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 for part; do

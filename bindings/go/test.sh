@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The checks of the Go module, with the library of a build tree or of CACHALOT_LIB_DIR.
 #
-#   bindings/go/test.sh [BUILD] [PART...]   BUILD: build/release; PART: all but the last four
+#   bindings/go/test.sh [BUILD] [PART...]   BUILD: build/release; PART: all but the last five
 #
 #   lint      gofmt, go vet, staticcheck; the module needs no other
 #   test      all tests, all golden files; the programs of examples/go print what they should
@@ -166,7 +166,7 @@ run_consumer() {
 }
 
 mkdir -p "$out"
-[ $# -gt 0 ] || set -- lint test metrics nocgo race bench consumer
+[ $# -gt 0 ] || set -- lint test metrics nocgo race bench
 for part; do
   case $part in
     lint | test | metrics | nocgo | strict | race | fuzz | bench | consumer | asan | otlp)
