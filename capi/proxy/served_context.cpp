@@ -280,8 +280,10 @@ void ServedContext::give_all_back() {
 Metrics ServedContext::metrics() {
   Allocator& core = capi::core_of(allocator_.get());
   Metrics metrics = capi::metrics_of_device(core, context_->device);
-  unless_ended([&] { metrics.devices.front().use = core.device_use(context_->device); });
-  metrics.devices.front().context = context_->name();
+  DeviceMetrics& device = metrics.devices.front();
+  device.context = context_->name();
+  device.use.identity = driver_->identity(context_->device);
+  unless_ended([&] { device.use = core.device_use(context_->device); });
   return metrics;
 }
 

@@ -84,7 +84,7 @@ class ServedContext {
 
   // That there have been.
   uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
-  // Without what the driver says of the device once the context has ended.
+  // Without what the driver says of the device's memory once the context has ended.
   Metrics metrics();
   cachalot_stats stats() const;
 

@@ -643,6 +643,8 @@ TEST(Serving, KeepsTheMetricsOfTheLastContextThatHasEnded) {
   std::filesystem::remove(file);
   EXPECT_NE(page.find("cachalot_requested_peak_bytes{device=\"0\",context=\""), std::string::npos)
       << page;
+  // Which GPU that was.
+  EXPECT_NE(page.find(",uuid=\"GPU-"), std::string::npos) << page;
 }
 
 TEST(Serving, ShowsTheLimitBeforeTheFirstRequest) {
