@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Unpacks the archive of the amalgamation in an empty tree and builds the README's programs with it, as its reader would.
 
-    check_amalgamation.py COMPILER OBJECT...   OBJECT: those of cachalot_verify and what it links, for the golden files
+    check_amalgamation.py [--all] COMPILER OBJECT...
+      OBJECT: those of cachalot_verify and what it links, for the golden files: the cases, or with --all all of them
     check_amalgamation.py --self-test          plants what does not fit into one file, and expects it to be named
 
 Exit status: 0 all is well, 1 something is not, 2 the call is wrong.
@@ -74,12 +75,13 @@ def check_cpp_headers(compiler, folder):
     run(compiler, "-std=c++20", "-pedantic-errors", *WARNINGS, f"-I{folder}", "-fsyntax-only", source)
 
 
-def check_golden(compiler, folder, library, objects):
+def check_golden(compiler, folder, library, objects, files_of_all):
     """In one file a call can mean a function of another source, and compile."""
     verify = folder / "verify"
     run(compiler, "-pthread", *objects, library, "-lz", "-llzma", "-o", verify)
     for release in ("2.11", "2.15"):
-        files = sorted((SOURCE / "tests/golden" / release).rglob("*.txt.?z"))
+        golden = SOURCE / "tests/golden" / release
+        files = sorted((golden if files_of_all else golden / "cases").rglob("*.txt.?z"))
         for mode in ([], ["--unobserved"]):
             said = run(verify, "--torch", release, *mode, *files)
             print(release, *mode, said.rstrip().rsplit("\n", 1)[-1])
@@ -98,7 +100,7 @@ def unpack(folder):
         archive.extractall(folder)
 
 
-def check(compiler, objects):
+def check(compiler, objects, files_of_all):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         source, library = folder / "cachalot/cachalot.cpp", folder / "cachalot.o"
@@ -109,7 +111,7 @@ def check(compiler, objects):
         check_first_program(compiler, folder, library, "c", "-x", "c", "-std=c99")
         check_cpp_headers(compiler, folder)
         check_first_program(compiler, folder, library, "cpp", "-x", "c++", "-std=c++20")
-        check_golden(compiler, folder, library, objects)
+        check_golden(compiler, folder, library, objects, files_of_all)
     print(f"{compiler}: as expected")
 
 
@@ -159,10 +161,13 @@ def self_test():
 def main(arguments):
     if arguments == ["--self-test"]:
         return self_test()
+    files_of_all = arguments[:1] == ["--all"]
+    if files_of_all:
+        arguments = arguments[1:]
     if len(arguments) < 2 or arguments[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 2
-    check(arguments[0], arguments[1:])
+    check(arguments[0], arguments[1:], files_of_all)
     return 0
 
 
