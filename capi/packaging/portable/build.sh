@@ -9,6 +9,7 @@
 #   lib/libcachalot_pluggable.so   these speak the C++ of PyTorch and ONNX Runtime: they also need what their hosts
 #   lib/libcachalot_libtorch.so    need, a C++ library of GCC 8 or newer
 #   lib/libcachalot_onnxruntime.so
+#   bin/cachalot                   the program, which loads libcachalot.so
 #   lib/cachalot                   what `cachalot record` and `cachalot run` put into programs
 #   include, lib/cmake, lib/pkgconfig
 #
@@ -19,10 +20,11 @@ set -eu
 cd "$(dirname "$0")/../../.."
 . tests/need.sh
 . capi/packaging/portable/zig.sh
+. capi/packaging/portable/debian.sh
 
 work=build/portable/work
 readonly common="-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_SYSTEM_NAME=Linux
-  -DCACHALOT_BUILD_TOOLS=OFF -DCACHALOT_BUILD_TESTS=OFF -DCACHALOT_BUILD_EXAMPLES=OFF"
+  -DCACHALOT_BUILD_TESTS=OFF -DCACHALOT_BUILD_EXAMPLES=OFF"
 # The folder of the sources is in no file.
 flags="-g0 -ffile-prefix-map=$PWD=."
 
@@ -37,11 +39,14 @@ configure() {
     { cat "$tree/configure.log" >&2; return 1; }
 }
 
-# The core's objects, as an archive, and the proxy.
+# The core's objects, as an archive, the proxy, and the program with the libraries of others inside.
 build_core() {
-  configure "$work/$arch/core" -DCMAKE_UNITY_BUILD=ON -DCMAKE_C_COMPILER="$zig/$arch/cc" \
-    -DCMAKE_CXX_COMPILER="$zig/$arch/c++" -DCACHALOT_BUILD_LIBTORCH=OFF
-  cmake --build "$work/$arch/core" --target cachalot_static cachalot_cuda_proxy cachalot_audit
+  PKG_CONFIG_LIBDIR="$debian/usr/lib/$arch-linux-gnu/pkgconfig" configure "$work/$arch/core" -DCMAKE_UNITY_BUILD=ON \
+    -DCMAKE_C_COMPILER="$zig/$arch/cc" -DCMAKE_CXX_COMPILER="$zig/$arch/c++" -DCACHALOT_BUILD_LIBTORCH=OFF \
+    -DCACHALOT_BUILD_TOOLS=ON -DCMAKE_FIND_ROOT_PATH="$debian" -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER \
+    -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY \
+    -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY -DCMAKE_LIBRARY_ARCHITECTURE="$arch-linux-gnu"
+  cmake --build "$work/$arch/core" --target cachalot_static cachalot_cuda_proxy cachalot_audit cachalot_cli
 }
 
 # Sets what Zig links a program with: the archives of its C++ library, and the folder of its stand-ins for the C
@@ -88,8 +93,8 @@ write_stand_ins() {
 build_libraries() {
   configure "$work/$arch/libraries" -DCMAKE_C_COMPILER="$arch-linux-gnu-gcc" \
     -DCMAKE_CXX_COMPILER="$arch-linux-gnu-g++" -DCMAKE_SHARED_LINKER_FLAGS="-L$old -Wl,--gc-sections" \
-    -DCMAKE_CXX_STANDARD_LIBRARIES="-Wl,--as-needed -lpthread -ldl -lm" -DCACHALOT_CORE_OBJECT="$joined" \
-    -DCACHALOT_CXX_RUNTIME=m -DCACHALOT_BUILD_PROXY=OFF -DCACHALOT_BUILD_ONNXRUNTIME=ON
+    -DCMAKE_CXX_STANDARD_LIBRARIES="-Wl,--as-needed -lpthread -ldl -lm" -DCACHALOT_BUILD_TOOLS=OFF \
+    -DCACHALOT_CORE_OBJECT="$joined" -DCACHALOT_CXX_RUNTIME=m -DCACHALOT_BUILD_PROXY=OFF -DCACHALOT_BUILD_ONNXRUNTIME=ON
   cmake --build "$work/$arch/libraries" --target cachalot cachalot_static cachalot_pluggable cachalot_libtorch \
     cachalot_onnxruntime
 }
@@ -101,9 +106,12 @@ install_all() {
   cmake --install "$work/$arch/libraries" --prefix "$prefix" --strip --component onnxruntime >>"$work/$arch/install.log"
   cmake --install "$work/$arch/core" --prefix "$prefix" --strip --component tools >>"$work/$arch/install.log"
   cp LICENSE LICENSE-APACHE LICENSE-MIT "$prefix"
+  for name in zlib1g-dev liblzma-dev libsqlite3-dev nlohmann-json3-dev libcli11-dev cpp-httplib; do
+    install -D -m 644 "$debian/usr/share/doc/$name/copyright" "$prefix/share/doc/cachalot/licenses/$name"
+  done
 }
 
-packages='cmake ninja-build binutils g++ python3'
+packages='cmake ninja-build binutils g++ python3 pkgconf'
 [ $# -gt 0 ] || set -- x86_64 aarch64
 for arch; do
   case $arch in
@@ -117,6 +125,7 @@ need $packages
 fetch_zig
 bindings/onnxruntime/fetch.sh
 for arch; do
+  fetch_debian "$arch"
   build_core
   find_runtime
   join_core

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Reads the libraries of a prefix that build.sh has made, prints what each needs of the system, and fails where that is
-more than is promised.
+"""Reads the libraries and the program of a prefix that build.sh has made, prints what each needs of the system, and fails
+where that is more than is promised.
 
-    check.py PREFIX [--self-test]   --self-test expects to find a fault in each library under bounds that are too low
+    check.py PREFIX [--self-test]   --self-test expects to find a fault in each file under bounds that are too low
 """
 
 import pathlib
@@ -18,6 +18,7 @@ CPP_OF_HOSTS = re.compile(r"libcachalot_(pluggable|libtorch|onnxruntime)\.so")
 EXPORTS = {
     re.compile(r"libcachalot.*\.(so|a)"): re.compile(r"cachalot_|la_|CACHALOT_|_ZN8cachalot4capi\w*_cached"),
     re.compile(r"libcuda\.so"): re.compile(r"cu[A-Z]|CACHALOT_"),
+    re.compile(r"cachalot$"): re.compile(r"_IO_stdin_used|environ|stdin|stdout|stderr"),
 }
 CPP_LIBRARIES = ("libstdc++.so.6", "libgcc_s.so.1")
 
@@ -61,6 +62,7 @@ def main():
     bounds = SELF_TEST_BOUNDS if "--self-test" in sys.argv else BOUNDS
     files = [path for path in sorted((prefix / "lib").rglob("lib*"))
              if path.is_file() and not path.is_symlink() and re.search(r"\.(a|so[\d.]*)$", path.name)]
+    files.append(prefix / "bin/cachalot")
     found = {path: list(faults(path, bounds)) for path in files}
     for path, lines in found.items():
         versions = " ".join(f"{kind}_{'.'.join(map(str, number))}" for kind, number in needed_versions(path).items())

@@ -7,26 +7,13 @@
 set -eu
 cd "$(dirname "$0")/../../.."
 . tests/need.sh
+. capi/packaging/portable/debian.sh
 arch=$1 release=$2
 shift 2
 prefix=$PWD/build/portable/$arch
 work=$PWD/build/portable/work/$arch/verify
-system=$work/system
 program=$work/cachalot_verify
 mkdir -p "$work"
-
-# zlib and lzma of the other machine, from Debian's packages for it, without a change of this system.
-fetch_libraries() {
-  [ ! -e "$system/usr" ] || return 0
-  rm -rf "$system"
-  mkdir -p "$system/lists/partial" "$system/cache/archives/partial"
-  : >"$system/status"
-  set -- -qq -o Dir::State::Lists="$system/lists" -o Dir::Cache="$system/cache" -o Dir::State::status="$system/status" \
-    -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User=root
-  apt-get "$@" update
-  (cd "$system" && apt-get "$@" download zlib1g-dev liblzma-dev)
-  for package in "$system"/*.deb; do dpkg-deb -x "$package" "$system"; done
-}
 
 case $arch in
   x86_64)
@@ -35,8 +22,8 @@ case $arch in
     ;;
   aarch64)
     need g++-aarch64-linux-gnu qemu-user zlib1g-dev liblzma-dev libcli11-dev
-    fetch_libraries
-    libraries="$system/usr/lib/aarch64-linux-gnu/libz.a $system/usr/lib/aarch64-linux-gnu/liblzma.a"
+    fetch_debian aarch64
+    libraries="$debian/usr/lib/aarch64-linux-gnu/libz.a $debian/usr/lib/aarch64-linux-gnu/liblzma.a"
     run='qemu-aarch64 -L /usr/aarch64-linux-gnu'
     ;;
   *) echo "There is no machine $arch: x86_64 or aarch64" >&2; exit 2 ;;
@@ -45,6 +32,7 @@ if [ ! -e "$program" ] || [ -n "$(find tests/differential "$prefix/lib" -newer "
   # The headers of the compression libraries are the same on all machines.
   # shellcheck disable=SC2046,SC2086
   "$arch-linux-gnu-g++" -std=c++20 -O1 -w -I"$prefix/include" -Itests/differential -idirafter /usr/include \
-    $(ls tests/differential/*.cpp | grep -v -e _test.cpp -e faults.cpp) -o "$program" -L"$prefix/lib" -Wl,-rpath,"$prefix/lib" -lcachalot $libraries -pthread
+    $(ls tests/differential/*.cpp | grep -v -e _test.cpp -e faults.cpp) -o "$program" -L"$prefix/lib" \
+    -Wl,-rpath,"$prefix/lib" -lcachalot $libraries -pthread
 fi
 $run "$program" --torch "$release" "$@"

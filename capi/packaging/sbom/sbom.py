@@ -19,8 +19,9 @@ import subprocess
 import sys
 
 from spdx_tools.common.spdx_licensing import spdx_licensing
-from spdx_tools.spdx.model import (Actor, ActorType, Checksum, ChecksumAlgorithm, CreationInfo, Document, File, Package,
-                                   PackageVerificationCode, Relationship, RelationshipType, SpdxNoAssertion)
+from spdx_tools.spdx.model import (Actor, ActorType, Checksum, ChecksumAlgorithm, CreationInfo, Document,
+                                   ExtractedLicensingInfo, File, Package, PackageVerificationCode, Relationship,
+                                   RelationshipType, SpdxNoAssertion)
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 from spdx_tools.spdx.writer.write_anything import write_file
 
@@ -86,6 +87,22 @@ def crate_packages():
                          [Checksum(ChecksumAlgorithm.SHA256, found[1])])
 
 
+# What the program cachalot is linked with: the name of pkg-config's file, and the licence.
+PROGRAM_PACKAGES = {"zlib": "Zlib", "liblzma": "LicenseRef-Public-Domain", "sqlite3": "blessing",
+                    "nlohmann_json": "MIT", "CLI11": "BSD-3-Clause", "cpp-httplib": "MIT"}
+PUBLIC_DOMAIN = ExtractedLicensingInfo("LicenseRef-Public-Domain", "The authors have put it into the public domain.",
+                                       "Public domain")
+
+
+def program_packages(arch):
+    """What portable/debian.sh has fetched for the machine."""
+    usr = ROOT / "build/portable/debian" / arch / "usr"
+    for name, licence in PROGRAM_PACKAGES.items():
+        (description,) = [path for folder in ("share", f"lib/{arch}-linux-gnu")
+                          for path in [usr / folder / "pkgconfig" / f"{name}.pc"] if path.exists()]
+        yield linked(name, re.search(r"^Version: (\S+)", description.read_text(), re.MULTILINE)[1], licence)
+
+
 def document_of(prefix):
     version = (ROOT / "VERSION").read_text().strip()
     files = list(files_of(prefix))
@@ -93,7 +110,7 @@ def document_of(prefix):
     whole = Package("SPDXRef-Package-cachalot", "cachalot", SpdxNoAssertion(), version, files_analyzed=True,
                     verification_code=code, license_concluded=LICENCE, license_declared=LICENCE,
                     license_info_from_files=[LICENCE], supplier=Actor(ActorType.ORGANIZATION, "The cachalot authors"))
-    packages = list(compiler_packages())
+    packages = [*compiler_packages(), *program_packages(prefix.name)]
     if prefix.name == "x86_64":  # the unwinder is for this machine only
         packages += crate_packages()
     name = f"cachalot-{version}-{prefix.name}"
@@ -102,7 +119,8 @@ def document_of(prefix):
     relationships = [Relationship("SPDXRef-DOCUMENT", RelationshipType.DESCRIBES, whole.spdx_id)]
     relationships += [Relationship(whole.spdx_id, RelationshipType.CONTAINS, file.spdx_id) for file in files]
     relationships += [Relationship(whole.spdx_id, RelationshipType.STATIC_LINK, part.spdx_id) for part in packages]
-    return Document(made, [whole, *packages], files, relationships=relationships)
+    return Document(made, [whole, *packages], files, relationships=relationships,
+                    extracted_licensing_info=[PUBLIC_DOMAIN])
 
 
 def main():
