@@ -5,7 +5,7 @@
 #
 #   tests/run.sh            all stages: format lint release fuzz asan tsan
 #   tests/run.sh STAGE...   only these
-#   tests/run.sh long       what takes 90 minutes, with fresh seeds (tests/long.sh)
+#   tests/run.sh long       what takes hours: fresh seeds, packages, other compilers (tests/long.sh)
 set -eu
 cd "$(dirname "$0")/.."
 . tests/need.sh

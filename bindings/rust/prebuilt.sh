@@ -4,13 +4,19 @@
 # CARGO_HOME and no C++ compiler, and runs the first block of the README. Cargo has them, and the crates of others that
 # they need, from a folder in place of crates.io.
 #
-#   bindings/rust/prebuilt.sh CRATES   the folder with what `release.sh package` has packed
+#   bindings/rust/prebuilt.sh CRATES [WORK]
+#     CRATES   the folder with what `release.sh package` has packed
+#     WORK     an empty folder, which keeps in WORK/registry what stands in place of crates.io
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 crates=$(cd "$1" && pwd)
 cargo=${CARGO:-cargo}
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+if [ $# -gt 1 ]; then
+  folder=$(cd "$2" && pwd)
+else
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+fi
 
 mkdir -p "$folder/program/src" "$folder/home" "$folder/path" "$folder/registry"
 cat >"$folder/program/Cargo.toml" <<END
@@ -88,7 +94,8 @@ fi
 grep -q 'c++' "$folder/errors"
 
 # And a target that has no library is one error.
-rm -r "$folder/registry"/cachalot-prebuilt/lib/*
+mv "$folder/registry/cachalot-prebuilt/lib" "$folder/lib"
+mkdir "$folder/registry/cachalot-prebuilt/lib"
 if build build --quiet --features prebuilt 2>"$folder/errors"; then
   echo "a target without a library is no error"
   exit 1
@@ -97,3 +104,5 @@ fi
   cat "$folder/errors"
   exit 1
 }
+rmdir "$folder/registry/cachalot-prebuilt/lib"
+mv "$folder/lib" "$folder/registry/cachalot-prebuilt"

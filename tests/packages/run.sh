@@ -1,9 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Makes the packages of C and C++ from the commit that is checked out, and builds a fresh project on each, in an empty
-# environment. Prints what each command said, and a line `CHANNEL: FIGURES` at the end of each.
+# The rehearsal of a release: makes all that is published from the commit that is checked out, and lets a fresh project
+# use each, in an empty environment. Prints what each command said, and a line `CHANNEL: FIGURES` at the end of each.
 #
-#   tests/packages/run.sh FOLDER [CHANNEL...]     CHANNEL: amalgamation fetched debian conan vcpkg conda
+#   tests/packages/run.sh FOLDER [CHANNEL...]
+#
+#   binaries      archives of both machines; a project in C and in C++, in old systems too
+#   pypi          wheels of both machines, installed by pip
+#   crates        the crates, added by Cargo
+#   go            the release's tags, fetched by Go
+#   maven         what the plugin of Maven Central would upload, fetched by Maven
+#   amalgamation  built by the commands of its README
+#   fetched       CMake's FetchContent of the source archive
+#   debian        installed by apt in an empty Debian
+#   conan, vcpkg, conda   the recipes
+#   signed        sums, signatures, provenance and bills of materials of what the channels before have made
+#   reproduced    what the channels before have made, once more in another folder: equal bytes
+#
+# The channels of languages take the libraries of `binaries`.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/need.sh
@@ -67,13 +81,18 @@ channel_debian() {
   done
 }
 
+# Programs of PyPI: of the recipes, of the bills of materials, of signatures.
 tools=$folder/tools
 bring_tools() {
   need python3-venv
-  cmp -s tests/packages/requirements.txt "$tools/requirements.txt" && return
-  python3 -m venv "$tools"
-  "$tools/bin/pip" install -q --disable-pip-version-check --require-hashes -r tests/packages/requirements.txt
-  cp tests/packages/requirements.txt "$tools"
+  set -- tests/packages/requirements.txt capi/packaging/sbom/requirements.txt capi/packaging/signing/requirements.txt
+  cat "$@" >"$folder/requirements.txt"
+  cmp -s "$folder/requirements.txt" "$tools/requirements.txt" && return
+  python3 -m venv --clear "$tools"
+  for requirements; do
+    "$tools/bin/pip" install -q --disable-pip-version-check --require-hashes -r "$requirements"
+  done
+  cp "$folder/requirements.txt" "$tools"
 }
 
 # Conan's own CMake would come from its index: the system's does.
@@ -113,7 +132,152 @@ channel_conda() {
   figure "$(basename "$package") $(size_of "$package")"
 }
 
-all="amalgamation fetched debian conan vcpkg conda"
+# The libraries of both machines; `build/portable` keeps them.
+channel_binaries() {
+  need g++-aarch64-linux-gnu qemu-user mmdebstrap
+  rm -f "$folder"/archives/cachalot-*-linux-*.tar.gz
+  capi/packaging/portable/build.sh
+  capi/packaging/binaries.sh "$folder/archives"
+  tests/packages/first_block.sh c "$folder"
+  tests/packages/first_block.sh cpp "$folder"
+  for suite in bionic focal; do tests/packages/old_system.sh "$folder" $suite; done
+  work=$(empty_folder aarch64)
+  first_program "$work/first.c"
+  tar xf "$folder"/archives/cachalot-*-linux-aarch64.tar.gz -C "$work" --strip-components=1
+  aarch64-linux-gnu-gcc -I"$work/include" "$work/first.c" -o "$work/first" -L"$work/lib" -lcachalot \
+    -Wl,-rpath,"$work/lib"
+  qemu-aarch64 -L /usr/aarch64-linux-gnu "$work/first"
+  for archive in "$folder"/archives/cachalot-*-linux-*.tar.gz; do
+    figure "$(basename "$archive") $(size_of "$archive")"
+  done
+}
+
+channel_pypi() {
+  rm -rf "$folder/pypi"
+  for arch in x86_64 aarch64; do
+    wheel=$(bindings/python/wheel/build.sh "$folder/wheel" $arch)
+    mkdir -p "$folder/pypi"
+    cp "$wheel" "$folder/pypi"
+    figure "$(basename "$wheel") $(size_of "$wheel")"
+  done
+  tests/packages/first_block.sh python "$folder"
+}
+
+# `first_block.sh` has what prebuilt.sh makes in place of crates.io.
+channel_crates() {
+  bindings/rust/release.sh package --quiet --no-verify
+  bindings/rust/prebuilt.sh bindings/rust/target/package "$(empty_folder rust)"
+  rm -rf "$folder/crates"
+  mv "$folder/rust/registry" "$folder/crates"
+  for crate in bindings/rust/target/package/cachalot*-"$version".crate; do
+    cp "$crate" "$folder/archives"
+    figure "$(basename "$crate") $(size_of "$crate")"
+  done
+  tests/packages/first_block.sh rust "$folder"
+}
+
+# A built library to compare the module's with.
+library() {
+  cmake --preset release >/dev/null
+  cmake --build build/release --target cachalot cachalot_static
+}
+
+channel_go() {
+  library
+  bindings/go/test.sh build/release consumer
+  rm -rf "$folder/go"
+  cp -r build/release/go/modules/cache/download "$folder/go"
+  for module in go go/metrics; do
+    figure "cachalot.io/$module $(size_of "$folder/go/cachalot.io/$module/@v/v$version.zip")"
+  done
+  tests/packages/first_block.sh go "$folder"
+}
+
+channel_maven() {
+  library
+  bindings/java/test.sh build/release release
+  rm -rf "$folder/maven"
+  cp -r build/release/java/release/repository "$folder/maven"
+  find "$folder/maven" -name '*.jar' ! -name '*-sources.jar' ! -name '*-javadoc.jar' | sort | while read -r jar; do
+    figure "$(basename "$jar") $(size_of "$jar")"
+  done
+  tests/packages/first_block.sh java "$folder"
+}
+
+# What docs/releasing.md tells users to do with the files.
+verify_signed() {
+  key=$(gpg --batch --with-colons --list-keys | sed -n 's/^fpr:*\([0-9A-F]*\):*$/\1/p' | head -n 1)
+  (cd "$work" && gpg --batch --verify SHA256SUMS.asc SHA256SUMS && sha256sum --quiet --check SHA256SUMS) &&
+    "$tools/bin/python" capi/packaging/signing/provenance.py verify "$work" "$key"
+}
+
+# refuse_changed FILE: with another byte of it the files are not taken for those of the release.
+refuse_changed() {
+  cp "$1" "$folder/kept"
+  printf '!' | dd of="$1" bs=1 seek=30 conv=notrunc status=none
+  if verify_signed >/dev/null 2>&1; then
+    echo "$1 has changed, and nobody notices" >&2
+    return 1
+  fi
+  mv "$folder/kept" "$1"
+}
+
+# With a key that is thrown away. A person's key signs by `capi/packaging/signing/sign.sh FOLDER`.
+channel_signed() {
+  bring_tools
+  work=$(empty_folder signed)
+  cp "$folder"/archives/* "$work"
+  [ ! -d "$folder/pypi" ] || cp "$folder"/pypi/*.whl "$work"
+  for arch in x86_64 aarch64; do
+    prefix=build/portable/$arch
+    [ ! -d "$prefix" ] ||
+      "$tools/bin/python" capi/packaging/sbom/sbom.py "$prefix" "$work/cachalot-$version-linux-$arch.spdx.json"
+  done
+  GNUPGHOME=$(mktemp -d)
+  export GNUPGHOME
+  gpg --batch --quiet --passphrase '' --quick-generate-key 'Rehearsal <rehearsal@cachalot.invalid>' ed25519 sign 1d
+  PATH=$tools/bin:$PATH capi/packaging/signing/sign.sh "$work"
+  verify_signed
+  for file in "$work"/cachalot-amalgamation-*.tar.gz "$work/SHA256SUMS" "$work/provenance.intoto.json"; do
+    refuse_changed "$file"
+  done
+  gpgconf --kill gpg-agent
+  rm -r "$GNUPGHOME"
+  figure "$(grep -c . "$work/SHA256SUMS") files"
+}
+
+# Files that are there of the channels' first run, as they come out of a clone. Zig is the same one.
+channel_reproduced() {
+  clone=$(empty_folder again)/clone
+  git clone -q . "$clone"
+  mkdir -p "$clone/build"
+  ln -s "$PWD/build/zig" "$PWD/build/onnxruntime" "$clone/build"
+  (
+    cd "$clone"
+    made=$folder/again
+    capi/packaging/source.sh "$made"
+    capi/packaging/amalgamation.sh "$made"
+    capi/packaging/portable/build.sh
+    capi/packaging/binaries.sh "$made"
+    for arch in x86_64 aarch64; do cp "$(bindings/python/wheel/build.sh build/wheel $arch)" "$made"; done
+    bindings/rust/release.sh package --quiet --no-verify
+    cp bindings/rust/target/package/cachalot*.crate "$made"
+    bindings/java/release.sh rehearse build/java >/dev/null
+    find build/java/repository -name '*.jar' -exec cp {} "$made" \;
+    capi/packaging/debian/build.sh "$made/debian" >"$made/debian.log" 2>&1
+    cp "$made"/debian/*.deb "$made"
+  )
+  count=0
+  for file in "$folder"/archives/* "$folder"/pypi/* "$folder"/debian/*.deb $(find "$folder/maven" -name '*.jar'); do
+    [ -e "$file" ] || continue
+    cmp "$file" "$folder/again/$(basename "$file")"
+    count=$((count + 1))
+  done
+  rm -rf "$clone"
+  figure "$count files, each with equal bytes"
+}
+
+all="binaries pypi crates go maven amalgamation fetched debian conan vcpkg conda signed reproduced"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 need cmake ninja-build g++ git

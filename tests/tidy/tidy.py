@@ -63,6 +63,7 @@ FOLDERS = "tests/README.md"
 
 # This file plants faults.
 TIDY = "tests/tidy/tidy.py"
+FIRST_BLOCKS = "tests/packages/first/"  # what users type; there it fetches from folders
 # What makes Cargo choose versions, or take those of Cargo.lock.
 CARGO = r"\bcargo\"? (build|run|test|doc|clippy|package|install)\b"
 
@@ -279,8 +280,10 @@ def check_downloads(tree):
             if os.path.basename(path) == "requirements.txt" and re.match(r"[A-Za-z]", line):
                 if not re.match(r"[\w.-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", line, re.DOTALL):
                     yield f"{path}:{number}: has no version or no hash"
+            elif path.startswith(FIRST_BLOCKS):
+                continue
             elif path.endswith((".sh", ".py")) and path != TIDY and not line.lstrip().startswith("#"):
-                if re.search(r"\bpip3? (install|download)\b", line) and "--require-hashes" not in line:
+                if re.search(r"\bpip3? (install|download)\b(?!.*(--require-hashes|--no-index))", line, re.DOTALL):
                     yield f"{path}:{number}: fetches without --require-hashes"
                 if re.search(CARGO, line) and "--locked" not in line:
                     yield f"{path}:{number}: Cargo chooses the versions without --locked"
@@ -356,7 +359,7 @@ CLEAN = {
     FOLDERS: "| [core](core) | parts |\n",
     "tests/core/a_test.cpp": SPDX,
     "tests/requirements.txt": f"# Of PyPI\na-b==1 \\\n  {HASH} \\\n  {HASH}\nc==2 {HASH}\n",
-    "tests/fetch.sh": SHELL + "pip install \\\n  --require-hashes -r a\ncargo build --locked\n"
+    "tests/fetch.sh": SHELL + "pip install \\\n  --require-hashes -r a\npip install --no-index a\ncargo build --locked\n"
                       'export LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"\n',
     GO_FLAGS: SPDX + "// #cgo CPPFLAGS: -fguarded\n// #cgo LDFLAGS: -Wl,-z,now\n",
     RUST_FLAGS: SPDX + 'const FLAGS: &[&str] = &["-fguarded", "-fmarked"];\n',

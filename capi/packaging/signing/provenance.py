@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Says of what commit the files of a release are made: a provenance of SLSA 1.0 in a signed envelope (DSSE), which is
+FOLDER/provenance.intoto.json.
+
+    provenance.py sign FOLDER KEY     KEY: the fingerprint of an OpenPGP key whose secret half GnuPG has
+    provenance.py verify FOLDER KEY   GnuPG has the public half; fails where the signature or a file differs
+
+Needs the packages of requirements.txt, GnuPG and Git.
+"""
+
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+
+from in_toto_attestation.v1.resource_descriptor import ResourceDescriptor
+from in_toto_attestation.v1.statement import Statement
+from google.protobuf.json_format import MessageToDict
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer import GPGSigner, Signer
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+NAME = "provenance.intoto.json"
+PREDICATE = "https://slsa.dev/provenance/v1"
+PAYLOAD = "application/vnd.in-toto+json"
+NOT_SUBJECTS = {NAME, "SHA256SUMS", "SHA256SUMS.asc"}  # what is made of the others
+
+
+def digests(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(folder.iterdir()) if path.is_file() and path.name not in NOT_SUBJECTS}
+
+
+def commit():
+    return subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], check=True, text=True,
+                          capture_output=True).stdout.strip()
+
+
+def statement_of(folder):
+    version = (ROOT / "VERSION").read_text().strip()
+    predicate = {
+        "buildDefinition": {
+            "buildType": "https://cachalot.io/release/v1",
+            "externalParameters": {"version": version},
+            "resolvedDependencies": [{"uri": f"pkg:generic/cachalot@{version}", "digest": {"gitCommit": commit()}}],
+        },
+        "runDetails": {"builder": {"id": "https://cachalot.io/builders/release-engineer"}},
+    }
+    subjects = [ResourceDescriptor(name=name, digest={"sha256": digest}).pb for name, digest in digests(folder).items()]
+    statement = Statement(subjects, PREDICATE, predicate)
+    statement.validate()
+    return MessageToDict(statement.pb)
+
+
+def sign(folder, fingerprint):
+    uri, public = GPGSigner.import_(fingerprint)
+    payload = json.dumps(statement_of(folder), indent=1, sort_keys=True).encode()
+    envelope = Envelope(payload, PAYLOAD, {})
+    envelope.sign(Signer.from_priv_key_uri(uri, public))
+    (folder / NAME).write_text(json.dumps(envelope.to_dict(), indent=1) + "\n")
+
+
+def verify(folder, fingerprint):
+    _, public = GPGSigner.import_(fingerprint)
+    envelope = Envelope.from_dict(json.loads((folder / NAME).read_text()))
+    try:
+        envelope.verify([public], 1)
+    except VerificationError as wrong:
+        sys.exit(f"{folder / NAME}: {wrong}")
+    statement = json.loads(envelope.payload)
+    named = {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]}
+    found = digests(folder)
+    for name in sorted(named.keys() | found.keys()):
+        if named.get(name) != found.get(name):
+            sys.exit(f"{folder / name}: the provenance has {named.get(name)}, the file {found.get(name)}")
+    made_of = statement["predicate"]["buildDefinition"]["resolvedDependencies"][0]["digest"]["gitCommit"]
+    print(f"{len(named)} files of commit {made_of}")
+
+
+def main():
+    actions = {"sign": sign, "verify": verify}
+    if len(sys.argv) != 4 or sys.argv[1] not in actions or not pathlib.Path(sys.argv[2]).is_dir():
+        print("usage: provenance.py sign|verify FOLDER KEY", file=sys.stderr)
+        sys.exit(2)
+    actions[sys.argv[1]](pathlib.Path(sys.argv[2]), sys.argv[3].lower())
+
+
+if __name__ == "__main__":
+    main()
