@@ -15,5 +15,4 @@ unset LD_LIBRARY_PATH
 if ! ldd --version | grep -q 2.27; then
   cachalot/bin/cachalot --version
   cachalot/bin/cachalot replay --expect --brief run.csv.xz
-  cachalot/bin/cachalot run -- ./first_static
 fi
