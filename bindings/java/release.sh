@@ -21,13 +21,6 @@ deploy() {
   mvn -B -f parent/pom.xml -Prelease -Dbuild.folder="$out/target" "$@" deploy
 }
 
-make_key() {
-  GNUPGHOME=$(mktemp -d)
-  export GNUPGHOME
-  trap 'gpgconf --kill gpg-agent; rm -rf "$GNUPGHOME"' EXIT
-  gpg --batch --quiet --passphrase '' --quick-generate-key 'Rehearsal <rehearsal@cachalot.invalid>' ed25519 sign 1d
-}
-
 # As Maven Central checks them: a signature and sums of each file, sources and Javadoc of each jar.
 check_bundle() {
   for artifact in cachalot cachalot-micrometer; do
@@ -76,7 +69,7 @@ check_jar() {
 }
 
 rehearse() {
-  make_key
+  . "$root/capi/packaging/signing/throw_away_key.sh"
   rm -rf "$out/target" "$out/repository"
   # The plugin asks for the server, although it does not call it.
   cat >"$out/settings.xml" <<END

@@ -9,6 +9,7 @@
 #     WORK     an empty folder, which keeps in WORK/registry what stands in place of crates.io
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../../tests/readme_block.sh"
 crates=$(cd "$1" && pwd)
 cargo=${CARGO:-cargo}
 if [ $# -gt 1 ]; then
@@ -29,7 +30,7 @@ prebuilt = ["cachalot/prebuilt"]
 [dependencies]
 cachalot = "0.1"
 END
-sed -n '/^```rust$/,/^```$/{/^```/!p}' "$here/cachalot/README.md" >"$folder/program/src/main.rs"
+readme_block "$here/cachalot/README.md" rust >"$folder/program/src/main.rs"
 
 # What crates.io would have: the packed crates as Cargo unpacks them, and those of others that they need, in the
 # versions of Cargo.lock.

@@ -10,6 +10,7 @@
 # Needs an NVIDIA GPU, a C and a C++ compiler, and a Python with PyTorch.
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/readme_block.sh
 packages=$(cd "$1" && pwd)
 mkdir -p "$2"
 out=$(cd "$2" && pwd)
@@ -19,9 +20,7 @@ tar xf "$packages"/cachalot-*-linux-"$(uname -m)".tar.gz -C "$work" --strip-comp
 export CACHALOT_DRIVER=cuda
 nvidia-smi --query-gpu=name,driver_version,uuid --format=csv,noheader
 
-for language in c cpp; do
-  sed -n "/^\`\`\`$language\$/,/^\`\`\`\$/p" README.md | sed '1d;/^```$/,$d' >"$work/first.$language"
-done
+for language in c cpp; do readme_block README.md $language >"$work/first.$language"; done
 cc -I"$work/include" "$work/first.c" -o "$work/first_c" "$work/lib/libcachalot.a" -pthread -ldl -lm
 "$work/first_c"
 c++ -std=c++20 -I"$work/include" "$work/first.cpp" -o "$work/first_cpp" -L"$work/lib" -lcachalot -Wl,-rpath,"$work/lib"
@@ -51,7 +50,7 @@ unset PYTORCH_NO_CUDA_MEMORY_CACHING
 
 python3 -m pip install -q --no-index --no-deps --target "$work/wheel" "$packages"/cachalot_cuda-*"$(uname -m)".whl
 export PYTHONPATH="$work/wheel"
-sed -n '/^```python$/,/^```$/p' README.md | sed '1d;/^```$/,$d' >"$work/first.py"
+readme_block README.md python >"$work/first.py"
 python3 "$work/first.py"
 sed '1i import cachalot_cuda.torch; cachalot_cuda.torch.install()' "$work/steps.py" >"$work/on_cachalot.py"
 python3 "$work/on_cachalot.py"

@@ -8,27 +8,24 @@
 #     PACKAGES   what run.sh makes: archives, pypi, go, maven, crates
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/readme_block.sh
 language=$1
 packages=$(cd "$2" && pwd)
-root=$PWD
 version=$(cat VERSION)
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 mkdir "$work/path" "$work/home" "$work/first"
 
-# block FILE KIND: its first block of code of that kind.
-block() { sed -n "/^\`\`\`$2\$/,/^\`\`\`\$/p" "$1" | sed '1d;/^```$/,$d'; }
-
 case $language in
-  c) compilers='cc' file=first.c readme=README.md kind=c ;;
-  cpp) compilers='c++' file=first.cpp readme=README.md kind=cpp ;;
-  rust) compilers='cc' file=main.rs readme=bindings/rust/cachalot/README.md kind=rust ;;
-  java) compilers='' file=First.java readme=bindings/java/README.md kind=java ;;
-  go) compilers='gcc' file=main.go readme=bindings/go/README.md kind=go ;;
-  python) compilers='' file=first.py readme=README.md kind=python ;;
+  c) compilers='cc' file=first.c readme=README.md ;;
+  cpp) compilers='c++' file=first.cpp readme=README.md ;;
+  rust) compilers='cc' file=main.rs readme=bindings/rust/cachalot/README.md ;;
+  java) compilers='' file=First.java readme=bindings/java/README.md ;;
+  go) compilers='gcc' file=main.go readme=bindings/go/README.md ;;
+  python) compilers='' file=first.py readme=README.md ;;
   *) echo "There is no language $language: c cpp rust java go python" >&2; exit 2 ;;
 esac
-block "$readme" $kind >"$work/first/$file"
+readme_block "$readme" "$language" >"$work/first/$file"
 cp "tests/packages/first/$language.sh" "$work/commands.sh"
 
 # The system's programs, of the compilers these only; and the tools of the languages, which have their own places.

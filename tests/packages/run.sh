@@ -21,6 +21,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/need.sh
+. tests/readme_block.sh
 folder=${1:?usage: run.sh FOLDER [CHANNEL...]}
 shift
 mkdir -p "$folder"
@@ -33,9 +34,6 @@ figure() { echo "$channel: $*"; }
 
 size_of() { stat -c %s "$1" | numfmt --to=si --format=%.2f --suffix=B; }
 
-# first_program FILE: the README's first program in C.
-first_program() { sed -n '/^```c$/,/^```$/p' README.md | sed '1d;$d' >"$1"; }
-
 # empty_folder NAME: a fresh one, and the way to it.
 empty_folder() {
   rm -rf "${folder:?}/$1"
@@ -47,9 +45,10 @@ empty_folder() {
 channel_amalgamation() {
   archive=$(capi/packaging/amalgamation.sh "$folder/archives")
   work=$(empty_folder amalgamation)
-  first_program "$work/first.c"
+  readme_block README.md c >"$work/first.c"
   tar xf "$archive" -C "$work"
-  (cd "$work" && sed -n '/^```sh$/,/^```$/p' cachalot/README.md | sed '1d;$d' >build.sh && sh -ex build.sh && ./first)
+  readme_block "$work/cachalot/README.md" sh >"$work/build.sh"
+  (cd "$work" && sh -ex build.sh && ./first)
   figure "$(size_of "$archive")"
 }
 
@@ -71,7 +70,7 @@ channel_debian() {
   lintian --allow-root --fail-on error,warning "$work"/*.changes
   mkdir "$work/root"
   cp "$work"/*.deb tests/packages/debian_first.sh "$work/root"
-  first_program "$work/root/first.c"
+  readme_block README.md c >"$work/root/first.c"
   cp tests/traces/gnn_train.csv.xz "$work/root/run.csv.xz"
   . /etc/os-release
   mmdebstrap --quiet --variant=apt --format=null --customize-hook="copy-in $work/root /" \
@@ -134,7 +133,7 @@ channel_conda() {
 
 # The libraries of both machines; `build/portable` keeps them.
 channel_binaries() {
-  need g++-aarch64-linux-gnu qemu-user mmdebstrap
+  need g++-aarch64-linux-gnu qemu-user
   rm -f "$folder"/archives/cachalot-*-linux-*.tar.gz
   capi/packaging/portable/build.sh
   capi/packaging/binaries.sh "$folder/archives"
@@ -142,7 +141,7 @@ channel_binaries() {
   tests/packages/first_block.sh cpp "$folder"
   for suite in bionic focal; do tests/packages/old_system.sh "$folder" $suite; done
   work=$(empty_folder aarch64)
-  first_program "$work/first.c"
+  readme_block README.md c >"$work/first.c"
   tar xf "$folder"/archives/cachalot-*-linux-aarch64.tar.gz -C "$work" --strip-components=1
   aarch64-linux-gnu-gcc -I"$work/include" "$work/first.c" -o "$work/first" -L"$work/lib" -lcachalot \
     -Wl,-rpath,"$work/lib"
@@ -233,16 +232,12 @@ channel_signed() {
     [ ! -d "$prefix" ] ||
       "$tools/bin/python" capi/packaging/sbom/sbom.py "$prefix" "$work/cachalot-$version-linux-$arch.spdx.json"
   done
-  GNUPGHOME=$(mktemp -d)
-  export GNUPGHOME
-  gpg --batch --quiet --passphrase '' --quick-generate-key 'Rehearsal <rehearsal@cachalot.invalid>' ed25519 sign 1d
+  . capi/packaging/signing/throw_away_key.sh
   PATH=$tools/bin:$PATH capi/packaging/signing/sign.sh "$work"
   verify_signed
   for file in "$work"/cachalot-amalgamation-*.tar.gz "$work/SHA256SUMS" "$work/provenance.intoto.json"; do
     refuse_changed "$file"
   done
-  gpgconf --kill gpg-agent
-  rm -r "$GNUPGHOME"
   figure "$(grep -c . "$work/SHA256SUMS") files"
 }
 

@@ -15,24 +15,21 @@ work=$PWD/build/portable/work/$arch/verify
 program=$work/cachalot_verify
 mkdir -p "$work"
 
+run=
 case $arch in
-  x86_64)
-    need g++ zlib1g-dev liblzma-dev libcli11-dev
-    libraries='-lz -llzma' run=
-    ;;
+  x86_64) need g++ ;;
   aarch64)
-    need g++-aarch64-linux-gnu qemu-user zlib1g-dev liblzma-dev libcli11-dev
-    fetch_debian aarch64
-    libraries="$debian/usr/lib/aarch64-linux-gnu/libz.a $debian/usr/lib/aarch64-linux-gnu/liblzma.a"
+    need g++-aarch64-linux-gnu qemu-user
     run='qemu-aarch64 -L /usr/aarch64-linux-gnu'
     ;;
   *) echo "There is no machine $arch: x86_64 or aarch64" >&2; exit 2 ;;
 esac
+fetch_debian "$arch"
 if [ ! -e "$program" ] || [ -n "$(find tests/differential "$prefix/lib" -newer "$program" -name '*.[ch]*')" ]; then
-  # The headers of the compression libraries are the same on all machines.
   # shellcheck disable=SC2046,SC2086
-  "$arch-linux-gnu-g++" -std=c++20 -O1 -w -I"$prefix/include" -Itests/differential -idirafter /usr/include \
+  "$arch-linux-gnu-g++" -std=c++20 -O1 -w -I"$prefix/include" -Itests/differential -I"$debian/usr/include" \
     $(ls tests/differential/*.cpp | grep -v -e _test.cpp -e faults.cpp) -o "$program" -L"$prefix/lib" \
-    -Wl,-rpath,"$prefix/lib" -lcachalot $libraries -pthread
+    -Wl,-rpath,"$prefix/lib" -lcachalot "$debian/usr/lib/$arch-linux-gnu/libz.a" \
+    "$debian/usr/lib/$arch-linux-gnu/liblzma.a" -pthread
 fi
 $run "$program" --torch "$release" "$@"
