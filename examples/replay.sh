@@ -9,8 +9,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/tests/need.sh"
 
 need cmake ninja-build g++ pkgconf libcli11-dev libcpp-httplib-dev nlohmann-json3-dev zlib1g-dev liblzma-dev libsqlite3-dev
-cmake -S "$root" -B "$root/build/tools" -G Ninja \
-  -DCACHALOT_BUILD_TESTS=OFF -DCACHALOT_BUILD_EXAMPLES=OFF >/dev/null
-cmake --build "$root/build/tools"
+(cd "$root" && cmake --preset install -B build/tools -DCACHALOT_BUILD_TOOLS=ON >/dev/null)
+cmake --build "$root/build/tools" --target cachalot_cli
 [ $# -gt 0 ] || set -- "$root"/tests/traces/*.csv.xz
 exec "$root/build/tools/cachalot" replay --expect --brief "$@"
