@@ -124,11 +124,11 @@ void RecordingFile::lose(uint64_t begin, std::string_view lines) {
   }
 }
 
-// A reader that sees the first byte sees the others.
+// A reader that sees the first byte sees the others. (LLVM's C++ library 16 has no std::atomic_ref.)
 void RecordingFile::store(uint64_t begin, std::string_view lines) {
   char* const out = memory_ + begin;
   std::memcpy(out + 1, lines.data() + 1, lines.size() - 1);
-  std::atomic_ref(*out).store(lines.front(), std::memory_order_release);
+  __atomic_store_n(out, lines.front(), __ATOMIC_RELEASE);
 }
 
 bool RecordingFile::has_room(uint64_t end) {
