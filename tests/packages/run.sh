@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The rehearsal of a release: makes all that is published from the commit that is checked out, and lets a fresh project
-# use each, in an empty environment. Prints what each command said, and a line `CHANNEL: FIGURES` at the end of each.
+# use each, in an empty environment. Prints what each command said; lines `CHANNEL: FIGURES` are in FOLDER/figures too.
 #
 #   tests/packages/run.sh FOLDER [CHANNEL...]
 #
@@ -29,8 +29,17 @@ folder=$(cd "$folder" && pwd)
 version=$(cat VERSION)
 export CACHALOT_DRIVER=host:64MiB
 
-# figure TEXT...: the last line of a channel.
-figure() { echo "$channel: $*"; }
+# figure TEXT...: of the channel.
+figure() { echo "$channel: $*" | tee -a "$folder/figures"; }
+
+# first_block LANGUAGE: its README's first block, with what the channel has made.
+first_block() {
+  tests/packages/first_block.sh "$1" "$folder" >"$folder/first_block.log" || {
+    cat "$folder/first_block.log"
+    return 1
+  }
+  figure "first block in $(tail -n 1 "$folder/first_block.log")"
+}
 
 size_of() { stat -c %s "$1" | numfmt --to=si --format=%.2f --suffix=B; }
 
@@ -137,8 +146,8 @@ channel_binaries() {
   rm -f "$folder"/archives/cachalot-*-linux-*.tar.gz
   capi/packaging/portable/build.sh
   capi/packaging/binaries.sh "$folder/archives"
-  tests/packages/first_block.sh c "$folder"
-  tests/packages/first_block.sh cpp "$folder"
+  first_block c
+  first_block cpp
   for suite in bionic focal; do tests/packages/old_system.sh "$folder" $suite; done
   work=$(empty_folder aarch64)
   readme_block README.md c >"$work/first.c"
@@ -159,7 +168,7 @@ channel_pypi() {
     cp "$wheel" "$folder/pypi"
     figure "$(basename "$wheel") $(size_of "$wheel")"
   done
-  tests/packages/first_block.sh python "$folder"
+  first_block python
 }
 
 # `first_block.sh` has what prebuilt.sh makes in place of crates.io.
@@ -172,7 +181,7 @@ channel_crates() {
     cp "$crate" "$folder/archives"
     figure "$(basename "$crate") $(size_of "$crate")"
   done
-  tests/packages/first_block.sh rust "$folder"
+  first_block rust
 }
 
 # A built library to compare the module's with.
@@ -189,7 +198,7 @@ channel_go() {
   for module in go go/metrics; do
     figure "cachalot.io/$module $(size_of "$folder/go/cachalot.io/$module/@v/v$version.zip")"
   done
-  tests/packages/first_block.sh go "$folder"
+  first_block go
 }
 
 channel_maven() {
@@ -200,7 +209,7 @@ channel_maven() {
   find "$folder/maven" -name '*.jar' ! -name '*-sources.jar' ! -name '*-javadoc.jar' | sort | while read -r jar; do
     figure "$(basename "$jar") $(size_of "$jar")"
   done
-  tests/packages/first_block.sh java "$folder"
+  first_block java
 }
 
 # What docs/releasing.md tells users to do with the files.
@@ -257,7 +266,7 @@ channel_reproduced() {
     for arch in x86_64 aarch64; do cp "$(bindings/python/wheel/build.sh build/wheel $arch)" "$made"; done
     bindings/rust/release.sh package --quiet --no-verify
     cp bindings/rust/target/package/cachalot*.crate "$made"
-    bindings/java/release.sh rehearse build/java >/dev/null
+    bindings/java/release.sh rehearse "$PWD/build/java" >/dev/null
     find build/java/repository -name '*.jar' -exec cp {} "$made" \;
     capi/packaging/debian/build.sh "$made/debian" >"$made/debian.log" 2>&1
     cp "$made"/debian/*.deb "$made"
@@ -277,6 +286,7 @@ all="binaries pypi crates go maven amalgamation fetched debian conan vcpkg conda
 [ $# -gt 0 ] || set -- $all
 need cmake ninja-build g++ git
 mkdir -p "$folder/archives"
+: >"$folder/figures"
 source=$(capi/packaging/source.sh "$folder/archives")
 rm -rf "$folder/recipes"
 capi/packaging/recipes.sh "$source" "$folder/recipes" "file://$source"

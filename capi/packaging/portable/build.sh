@@ -54,10 +54,11 @@ build_core() {
 find_runtime() {
   echo 'int main() { throw 1; }' >"$work/$arch/empty.cpp"
   "$zig/$arch/c++" -O2 -v "$work/$arch/empty.cpp" -o "$work/$arch/empty" >"$work/$arch/runtime.txt" 2>&1
-  runtime=$(tr ' ' '\n' <"$work/$arch/runtime.txt")
-  archives=$(echo "$runtime" | grep -E '/lib(c\+\+|c\+\+abi|unwind)\.a$')
-  stand_ins=$(dirname "$(echo "$runtime" | grep '/libc\.so\.6$')")
-  nonshared=$(echo "$runtime" | grep '/libc_nonshared\.a$')
+  # Of a file that Zig has to build first the text speaks twice: the last time is the linker's.
+  linked() { tr ' ' '\n' <"$work/$arch/runtime.txt" | grep "/$1$" | tail -n 1; }
+  archives="$(linked 'libunwind\.a') $(linked 'libc++abi\.a') $(linked 'libc++\.a')"
+  stand_ins=$(dirname "$(linked 'libc\.so\.6')")
+  nonshared=$(linked 'libc_nonshared\.a')
 }
 
 join_core() {
