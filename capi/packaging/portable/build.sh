@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Builds what is published as binaries, an installation prefix for each machine: build/portable/ARCH.
 #
-#   capi/packaging/portable/build.sh [ARCH...]   ARCH: x86_64 aarch64; both without one
+#   capi/packaging/portable/build.sh [--quick] [ARCH...]   ARCH: x86_64 aarch64; both without one
+#
+#   --quick   the libraries alone and little optimized, in build/portable/quick/ARCH: what the main tests look at
 #
 #   lib/libcachalot.so             needs a C library of 2.28 or newer, and no C++ library of the system's
 #   lib/libcachalot.a              the same as one object, which any C linker takes
@@ -22,11 +24,18 @@ cd "$(dirname "$0")/../../.."
 . capi/packaging/portable/zig.sh
 . capi/packaging/portable/debian.sh
 
-work=build/portable/work
+folder=build/portable
+if [ "${1-}" = --quick ]; then
+  folder=$folder/quick
+  shift
+fi
+work=$folder/work
 readonly common="-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_SYSTEM_NAME=Linux
   -DCACHALOT_BUILD_TESTS=OFF -DCACHALOT_BUILD_EXAMPLES=OFF"
 # The folder of the sources is in no file.
 flags="-g0 -ffile-prefix-map=$PWD=."
+
+is_quick() { [ $folder != build/portable ]; }
 
 # configure TREE OPTION...
 configure() {
@@ -35,14 +44,25 @@ configure() {
   mkdir -p "$tree"
   # shellcheck disable=SC2086
   cmake -S . -B "$tree" $common -DCMAKE_SYSTEM_PROCESSOR="$arch" -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" \
-    -DCMAKE_STRIP="$(command -v "$arch-linux-gnu-strip")" "$@" >"$tree/configure.log" ||
+    -DCMAKE_STRIP="$(command -v "$arch-linux-gnu-strip")" $optimization "$@" >"$tree/configure.log" ||
     { cat "$tree/configure.log" >&2; return 1; }
 }
 
-# The core's objects, as an archive, the proxy, and the program with the libraries of others inside.
+configure_core() {
+  configure "$work/$arch/core" -DCMAKE_UNITY_BUILD=ON -DCMAKE_C_COMPILER="$zig/$arch/cc" \
+    -DCMAKE_CXX_COMPILER="$zig/$arch/c++" -DCACHALOT_BUILD_LIBTORCH=OFF "$@"
+}
+
+# The core's objects, as an archive.
+build_core_alone() {
+  configure_core -DCACHALOT_BUILD_TOOLS=OFF -DCACHALOT_BUILD_PROXY=OFF
+  cmake --build "$work/$arch/core" --target cachalot_static
+}
+
+# Besides, the proxy, and the program with the libraries of others inside.
 build_core() {
-  PKG_CONFIG_LIBDIR="$debian/usr/lib/$arch-linux-gnu/pkgconfig" configure "$work/$arch/core" -DCMAKE_UNITY_BUILD=ON \
-    -DCMAKE_C_COMPILER="$zig/$arch/cc" -DCMAKE_CXX_COMPILER="$zig/$arch/c++" -DCACHALOT_BUILD_LIBTORCH=OFF \
+  fetch_debian "$arch"
+  PKG_CONFIG_LIBDIR="$debian/usr/lib/$arch-linux-gnu/pkgconfig" configure_core \
     -DCACHALOT_BUILD_TOOLS=ON -DCMAKE_FIND_ROOT_PATH="$debian" -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER \
     -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY \
     -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY -DCMAKE_LIBRARY_ARCHITECTURE="$arch-linux-gnu"
@@ -100,11 +120,14 @@ build_libraries() {
     cachalot_onnxruntime
 }
 
-install_all() {
-  prefix=build/portable/$arch
+install_libraries() {
+  prefix=$folder/$arch
   rm -rf "$prefix"
   cmake --install "$work/$arch/libraries" --prefix "$prefix" --strip >"$work/$arch/install.log"
   cmake --install "$work/$arch/libraries" --prefix "$prefix" --strip --component onnxruntime >>"$work/$arch/install.log"
+}
+
+install_program() {
   cmake --install "$work/$arch/core" --prefix "$prefix" --strip --component tools >>"$work/$arch/install.log"
   cp LICENSE LICENSE-APACHE LICENSE-MIT "$prefix"
   for name in zlib1g-dev liblzma-dev libsqlite3-dev nlohmann-json3-dev libcli11-dev cpp-httplib; do
@@ -125,13 +148,17 @@ done
 need $packages
 fetch_zig
 bindings/onnxruntime/fetch.sh
+optimization='' without=''
+if is_quick; then
+  optimization=-DCMAKE_CXX_FLAGS_RELEASE=-O1 without=--libraries
+fi
 for arch; do
-  fetch_debian "$arch"
-  build_core
+  if is_quick; then build_core_alone; else build_core; fi
   find_runtime
   join_core
   write_stand_ins
   build_libraries
-  install_all
-  capi/packaging/portable/check.py "build/portable/$arch"
+  install_libraries
+  is_quick || install_program
+  capi/packaging/portable/check.py "$prefix" $without
 done

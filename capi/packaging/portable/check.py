@@ -3,7 +3,9 @@
 """Reads the libraries and the program of a prefix that build.sh has made, prints what each needs of the system, and fails
 where that is more than is promised.
 
-    check.py PREFIX [--self-test]   --self-test expects to find a fault in each file under bounds that are too low
+    check.py PREFIX [--libraries] [--self-test]
+        --libraries   there is no program
+        --self-test   expects to find a fault in each file under bounds that are too low
 """
 
 import pathlib
@@ -62,7 +64,8 @@ def main():
     bounds = SELF_TEST_BOUNDS if "--self-test" in sys.argv else BOUNDS
     files = [path for path in sorted((prefix / "lib").rglob("lib*"))
              if path.is_file() and not path.is_symlink() and re.search(r"\.(a|so[\d.]*)$", path.name)]
-    files.append(prefix / "bin/cachalot")
+    if "--libraries" not in sys.argv:
+        files.append(prefix / "bin/cachalot")
     found = {path: list(faults(path, bounds)) for path in files}
     for path, lines in found.items():
         versions = " ".join(f"{kind}_{'.'.join(map(str, number))}" for kind, number in needed_versions(path).items())

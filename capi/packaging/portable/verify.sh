@@ -3,15 +3,20 @@
 # Compares the library that build.sh has made with expected files of PyTorch's. The program that does it is built
 # against the prefix as a user would; for another machine it runs under QEMU.
 #
-#   capi/packaging/portable/verify.sh ARCH RELEASE FILE...   ARCH: x86_64 or aarch64; RELEASE: 2.11 or 2.15
+#   capi/packaging/portable/verify.sh [--quick] ARCH RELEASE FILE...   ARCH: x86_64 or aarch64; RELEASE: 2.11 or 2.15
 set -eu
 cd "$(dirname "$0")/../../.."
 . tests/need.sh
 . capi/packaging/portable/debian.sh
+folder=$PWD/build/portable
+if [ "$1" = --quick ]; then
+  folder=$folder/quick
+  shift
+fi
 arch=$1 release=$2
 shift 2
-prefix=$PWD/build/portable/$arch
-work=$PWD/build/portable/work/$arch/verify
+prefix=$folder/$arch
+work=$folder/work/$arch/verify
 program=$work/cachalot_verify
 mkdir -p "$work"
 
