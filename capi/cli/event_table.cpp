@@ -14,7 +14,7 @@ namespace {
 std::string if_said(int64_t number) { return number >= 0 ? std::to_string(number) : ""; }
 std::string if_not_zero(uint64_t number) { return number != 0 ? std::to_string(number) : ""; }
 
-std::string pool_text(cachalot_pool_id pool) {
+std::string pair_text(cachalot_pool_id pool) {
   return std::to_string(pool.first) + ":" + std::to_string(pool.second);
 }
 
@@ -27,7 +27,7 @@ std::string row_of(const cachalot_trace_event& event, const HeldMemory& held) {
   add(hexadecimal(event.address));
   add(std::to_string(event.size));
   add(hexadecimal(event.stream));
-  add(pool_text(event.pool));
+  add(pair_text(event.pool));
   add(event.context != 0 ? hexadecimal(event.context) : "");
   add(if_said(event.cost_ns));
   add(if_said(event.wait_ns));

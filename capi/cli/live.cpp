@@ -23,20 +23,20 @@ constexpr auto kPollInterval = std::chrono::milliseconds(200);
 // A program may ask for more than there is again and again, to find out how much there is.
 constexpr uint64_t kMostReports = 10;
 
-struct Place {
+struct Endpoint {
   std::string host;
   int port = 0;
 };
 
-Place parse_place(const std::string& address) {
+Endpoint parse_endpoint(const std::string& address) {
   const size_t colon = address.rfind(':');
   const std::string port = colon == std::string::npos ? address : address.substr(colon + 1);
-  Place place{colon == std::string::npos ? "127.0.0.1" : address.substr(0, colon), 0};
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), place.port);
+  Endpoint endpoint{colon == std::string::npos ? "127.0.0.1" : address.substr(0, colon), 0};
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
   const bool is_port = error == std::errc() && end == port.data() + port.size() &&
-                       place.port >= 0 && place.port <= 65535;
-  if (!is_port || place.host.empty()) throw Failure("--listen " + address + ": not a HOST:PORT");
-  return place;
+                       endpoint.port >= 0 && endpoint.port <= 65535;
+  if (!is_port || endpoint.host.empty()) throw Failure("--listen " + address + ": not a HOST:PORT");
+  return endpoint;
 }
 
 }  // namespace
@@ -177,8 +177,8 @@ class Live::Server {
 
 Live::Live(const std::string& address, std::function<std::vector<std::string>()> recordings)
     : watch_(std::make_unique<Watch>(std::move(recordings))) {
-  const Place place = parse_place(address);
-  server_ = std::make_unique<Server>(place.host, place.port, watch_.get());
+  const Endpoint endpoint = parse_endpoint(address);
+  server_ = std::make_unique<Server>(endpoint.host, endpoint.port, watch_.get());
 }
 
 Live::~Live() = default;

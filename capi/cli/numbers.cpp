@@ -12,8 +12,6 @@
 namespace cachalot::cli {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
 std::string with_decimals(const char* pattern, double number) {
   char text[64];
   std::snprintf(text, sizeof text, pattern, number);

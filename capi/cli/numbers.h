@@ -7,6 +7,8 @@
 
 namespace cachalot::cli {
 
+inline constexpr uint64_t kMiB = uint64_t{1} << 20;
+
 // "1,353,882".
 std::string grouped(uint64_t number);
 std::string grouped(int64_t number);

@@ -9,8 +9,7 @@
 namespace cachalot::proxy {
 namespace {
 
-constexpr auto kLegacy = DefaultStream::kLegacy;
-constexpr auto kPerThread = DefaultStream::kPerThread;
+using enum DefaultStream;
 
 bool is_under_capture(StreamHandle stream, DefaultStream default_stream) {
   return Captures::get().any() && is_captured(stream, default_stream);

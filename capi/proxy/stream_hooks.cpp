@@ -12,8 +12,7 @@
 namespace cachalot::proxy {
 namespace {
 
-constexpr auto kLegacy = DefaultStream::kLegacy;
-constexpr auto kPerThread = DefaultStream::kPerThread;
+using enum DefaultStream;
 
 Result created(Result result, const StreamHandle* out) {
   return tell_if_done(result, [&](Recorder& recorder) {

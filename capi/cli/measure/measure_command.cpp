@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "../numbers.h"
 #include "../option_value.h"
 #include "../progress.h"
 #include "measured_device.h"
@@ -17,8 +18,6 @@ namespace cachalot::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 // What a program writes between two calls of the driver: next to nothing, and more than the processor's caches hold,
 // which takes ten milliseconds and more.

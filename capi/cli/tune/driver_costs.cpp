@@ -13,7 +13,7 @@
 namespace cachalot::cli {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostBytes = size_t{1} << 20;  // of a file of costs
 

@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
+#include "../numbers.h"
 #include "../run.h"
 
 namespace cachalot::cli {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr size_t kMostLimits = 24;
 
 // The bytes that were asked for in requests of each size.
