@@ -173,13 +173,13 @@ part_clang() {
   ctest --test-dir build/clang -R '^amalgamation.all$' --no-tests=error --output-on-failure
 }
 
-# Each takes minutes: releases of Rust, Go and Java under projects of their own, the servers' checks, and what a sanitizer
-# makes slow.
+# Each takes minutes to build or to run: releases of Rust, Go and Java under projects of their own, the servers' checks,
+# programs for GPUs, and what a sanitizer makes slow, the program among it.
 part_labelled() {
   tests/toolkit/fetch.sh
   bindings/onnxruntime/fetch.sh
   for preset in release asan-ubsan; do
-    build build/$preset $preset all
+    build build/$preset $preset all -DCACHALOT_BUILD_TOOLS=ON
     logged $preset ctest --test-dir build/$preset -L '^long$' --no-tests=error --output-on-failure --parallel "$jobs"
     figure "$preset: $(sed -n 's/.* tests passed, 0 tests failed out of \(.*\)/\1 tests/p' "$out/$part.$preset")"
   done
@@ -227,7 +227,7 @@ part_portable() {
 # Debian's are installed in an empty system, which root makes.
 part_packages() {
   logged channels tests/packages/run.sh build/packages
-  grep -E '^[a-z]+: ' "$out/$part.channels" | while read -r line; do figure "$line"; done
+  while read -r line; do figure "$line"; done <build/packages/figures
 }
 
 # In another order each time, since a race may need what ran before.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# How tests are compiled. Most of the build's time is theirs, so they are lightly optimized, and the test framework
-# is parsed once for all of them.
+# How tests are compiled. Most of the build's time is theirs, so they are not optimized, and the test framework is parsed
+# once for all of them.
 
 # What takes long to compile and no time to run. The C library's headers warn of _FORTIFY_SOURCE without optimization.
 set(CACHALOT_UNOPTIMIZED -O0 -U_FORTIFY_SOURCE)
@@ -14,7 +14,7 @@ if(GTest_FOUND)
     # The dynamic type at each call is a quarter of what the checks cost to compile; the library itself has it.
     target_compile_options(cachalot_test_flags INTERFACE -O0 -fno-sanitize=vptr)
   elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
-    target_compile_options(cachalot_test_flags INTERFACE -O1)
+    target_compile_options(cachalot_test_flags INTERFACE ${CACHALOT_UNOPTIMIZED})
   endif()
 
   file(CONFIGURE OUTPUT test_headers.cpp CONTENT "")

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Installs a build tree, compares the files with expected_files.txt, looks into the libraries and programs
-(check_binaries.py), and builds a program on top of it in every way that is offered: find_package, pkg-config,
-add_subdirectory, FetchContent; in projects of C++ and in those that know C alone.
+(check_binaries.py), and builds a program on top of it in every way that is offered: find_package, pkg-config; in
+projects of C++ and in those that know C alone. FetchContent is configured only: the part `packages` of the long tests
+builds what it fetches.
 
     check_install.py BUILD_FOLDER WORK_FOLDER
+    check_install.py --subdirectory WORK_FOLDER   a project that has the sources as a folder of its own
 """
 
 import hashlib
@@ -147,7 +149,7 @@ def check_search_path(prefix, libdir, work):
 
 
 def check_fetched(work):
-    """The source archive of a release; the part `packages` of the long tests builds what this configures."""
+    """The source archive of a release."""
     archive = pathlib.Path(run(SOURCE / "capi/packaging/source.sh", work).strip().split("\n")[-1])
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     configure_consumer(work / "fetched", f"-DCONSUMER_ARCHIVE=file://{archive}", f"-DCONSUMER_SHA256={digest}",
@@ -164,22 +166,32 @@ def check_record(build, prefix, work):
         sys.exit(f"{recording}: the request of a program is not in it")
 
 
-def main():
-    if len(sys.argv) != 3:
-        print(__doc__, file=sys.stderr)
-        return 2
-    build, work = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+def check_subdirectory(work):
+    """In bundles and unoptimized: it is about how the projects fit together."""
+    build_consumer(work / "add_subdirectory", f"-DCONSUMER_SOURCE={SOURCE}", "-DCMAKE_UNITY_BUILD=ON",
+                   "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0")
+
+
+def check_installed(build, work):
     prefix = check_find_package(check_components(build, work), work)
     run(prefix / "bin" / "cachalot", "--version")
     check_record(build, prefix, work)
     check_pkg_config(prefix, cache_entry(build, "CMAKE_INSTALL_LIBDIR"), work)
     check_search_path(prefix, cache_entry(build, "CMAKE_INSTALL_LIBDIR"), work)
     check_fetched(work)
-    # In bundles and unoptimized: it is about how the projects fit together.
-    build_consumer(work / "add_subdirectory", f"-DCONSUMER_SOURCE={SOURCE}", "-DCMAKE_UNITY_BUILD=ON",
-                   "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0")
+
+
+def main():
+    if len(sys.argv) != 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    build, work = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    if build == "--subdirectory":
+        check_subdirectory(work)
+    else:
+        check_installed(pathlib.Path(build).resolve(), work)
     shutil.rmtree(work)
     print("install: as expected")
     return 0

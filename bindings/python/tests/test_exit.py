@@ -49,7 +49,7 @@ def work():
 threading.Thread(target=work, daemon=True).start()
 inside.wait()
 """
-ROUNDS = 15
+ROUNDS = 5
 
 
 class AnExit(unittest.TestCase):
