@@ -7,16 +7,13 @@
 #include "numbers.h"
 #include "recording.h"
 #include "run.h"
+#include "run_facts.h"
 
 namespace cachalot::cli {
 namespace {
 
 std::string if_said(int64_t number) { return number >= 0 ? std::to_string(number) : ""; }
 std::string if_not_zero(uint64_t number) { return number != 0 ? std::to_string(number) : ""; }
-
-std::string pair_text(cachalot_pool_id pool) {
-  return std::to_string(pool.first) + ":" + std::to_string(pool.second);
-}
 
 // The names say the units. held: behind the event, of its device.
 std::string row_of(const cachalot_trace_event& event, const HeldMemory& held) {

@@ -16,7 +16,7 @@
 namespace cachalot::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using SortedJson = nlohmann::json;
 
 // Numbers of tracks: each device is one, and the driver's calls are another.
 constexpr int32_t kCalls = 1000;
@@ -128,7 +128,7 @@ class PerfettoWriter {
     const EntryName& entry = entry_of(static_cast<char>(event.entry));
     const bool returns = event.action == CACHALOT_ACTION_CALL_END;
     const double duration_us = static_cast<double>(event.cost_ns) / 1000;
-    Json args = {{"device", event.device}, {"address", hexadecimal(event.address)}};
+    SortedJson args = {{"device", event.device}, {"address", hexadecimal(event.address)}};
     if (!returns) args["size"] = event.size;
     if (event.wait_ns >= 0) args["wait_ns"] = event.wait_ns;
     put({{"ph", "X"},
@@ -149,7 +149,7 @@ class PerfettoWriter {
          {"args", {{"requested", event.size}, {"device_free", event.address}}}});
   }
 
-  void put(const Json& event) {
+  void put(const SortedJson& event) {
     output_.write(is_first_ ? "\n" : ",\n");
     is_first_ = false;
     output_.write(event.dump());

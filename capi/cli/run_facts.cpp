@@ -43,9 +43,12 @@ std::string stream_text(cachalot_stream stream) {
   return stream == CACHALOT_STREAM_ALL ? "all" : hexadecimal(stream);
 }
 
-std::string pool_text(cachalot_pool_id pool) {
-  if (pool.first == 0 && pool.second == 0) return "default";
+std::string pair_text(cachalot_pool_id pool) {
   return std::to_string(pool.first) + ":" + std::to_string(pool.second);
+}
+
+std::string pool_text(cachalot_pool_id pool) {
+  return pool.first == 0 && pool.second == 0 ? "default" : pair_text(pool);
 }
 
 std::string owner_text(const Owner& owner, const Timeline& timeline) {

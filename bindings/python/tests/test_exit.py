@@ -49,7 +49,7 @@ def work():
 threading.Thread(target=work, daemon=True).start()
 inside.wait()
 """
-ROUNDS = 5
+ROUNDS = 15
 
 
 class AnExit(unittest.TestCase):
