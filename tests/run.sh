@@ -84,7 +84,8 @@ stage_lint() {
   cmake --preset lint >/dev/null
   find build/lint -name 'unity_*.cxx' -print0 |
     xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/lint --quiet \
-      --checks=-bugprone-suspicious-include --extra-arg=-Wno-unknown-warning-option
+      --checks=-bugprone-suspicious-include --extra-arg=-Wno-unknown-warning-option \
+      --extra-arg=-Wno-unused-command-line-argument
 }
 
 stage_long() {
