@@ -78,7 +78,7 @@ TEST_P(PeakPhases, AreExactWhenAllClimbAndDescendTogether) {
   constexpr int kPhases = 40;
   std::atomic<int64_t> expected{0};
   std::barrier<> everybody(count);
-  std::vector<std::jthread> crew;
+  std::vector<std::thread> crew;
   for (int thread = 0; thread < count; thread++) {
     crew.emplace_back([&, thread] {
       Random shared(seed);  // the same for all
@@ -115,7 +115,7 @@ TEST_P(PeakPhases, AreExactWhenAllClimbAndDescendTogether) {
       }
     });
   }
-  crew.clear();
+  for (std::thread& member : crew) member.join();
   EXPECT_EQ(allocator_->check(), "");
 }
 
@@ -124,7 +124,7 @@ TEST_P(PeakPhases, KeepTheOrderOfCallsThatFollowEachOther) {
   const int count = threads();
   constexpr int kRounds = 600;
   std::atomic<int> turn{0};
-  std::vector<std::jthread> crew;
+  std::vector<std::thread> crew;
   for (int thread = 0; thread < count; thread++) {
     crew.emplace_back([&, thread] {
       for (int round = thread; round < kRounds; round += count) {
@@ -137,7 +137,7 @@ TEST_P(PeakPhases, KeepTheOrderOfCallsThatFollowEachOther) {
       }
     });
   }
-  crew.clear();
+  for (std::thread& member : crew) member.join();
   const int64_t small = 512 * (kRounds / 3);
   EXPECT_EQ(allocator_->stats(0).allocated_bytes.large_pool.peak, static_cast<int64_t>(GiB));
   EXPECT_EQ(allocator_->stats(0).allocated_bytes.small_pool.peak, small);

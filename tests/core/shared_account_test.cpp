@@ -70,7 +70,7 @@ TEST(SharedAccount, TellsWhetherACallMetAnotherThreadAtTheOrderLock) {
   while (!has_met_another) {
     std::unique_lock guard(shared.order());
     std::atomic<bool> is_about_to_try{false};
-    std::jthread thread([&] {
+    std::thread thread([&] {
       is_about_to_try = true;
       has_met_another = !shared.lock_order();
       shared.order().unlock();
@@ -78,6 +78,7 @@ TEST(SharedAccount, TellsWhetherACallMetAnotherThreadAtTheOrderLock) {
     while (!is_about_to_try) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     guard.unlock();
+    thread.join();
   }
 }
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Writes the pages of the library and of its programs to a folder, over fakes of NVIDIA's libraries.
 
-    pages.py BUILD FOLDER    library.prom, run.prom of `cachalot run`, recorded.prom of `cachalot record --live`
+    pages.py BUILD FOLDER    library.prom; run.prom and contexts.prom of `cachalot run`, with a limit and of a program with
+                             contexts of its own; recorded.prom of `cachalot record --live`
 """
 
 import os
@@ -13,10 +14,9 @@ import sys
 import urllib.request
 
 
-def run(build, folder, environment):
-    served = [build / "cachalot", "run", "-q", "--metrics", folder / "run.prom"]
-    subprocess.run([*served, "--", build / "tests/proxy/program", "open", "9", "contexts:1"],
-                   env=environment, check=True)
+def run(build, page, environment, how, *options):
+    served = [build / "cachalot", "run", "-q", *options, "--metrics", page]
+    subprocess.run([*served, "--", build / "tests/proxy/program", "open", *how], env=environment, check=True)
 
 
 def recorded(build, folder, environment):
@@ -42,7 +42,8 @@ def main():
     environment = {**os.environ, "LD_LIBRARY_PATH": f"{fakes}/drivers:{fakes}/nvml", "FAKE_NVML_USED": str(used)}
     busy = [build / "tests/cachalot_metrics_test", "--print-all"]
     (folder / "library.prom").write_bytes(subprocess.run(busy, check=True, capture_output=True).stdout)
-    run(build, folder, environment)
+    run(build, folder / "run.prom", environment, ["9"], "--limit", "1GiB")
+    run(build, folder / "contexts.prom", environment, ["0", "contexts:1"])
     recorded(build, folder, environment)
 
 

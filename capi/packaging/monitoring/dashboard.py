@@ -73,7 +73,7 @@ ROWS = {
             (used_gpus(of_gpu("DCGM_FI_DEV_GPU_UTIL")), "{{gpu_uuid}}"),
         ]),
         ("Processes on the devices", BYTES, "By the management library (NVML), where it tells.", [
-            (now("cachalot_device_process_bytes", "namespace, pod, device, pid"), "{{pod}} {{device}} pid {{pid}}"),
+            (now("cachalot_device_process_bytes", "namespace, pod, device, pid"), "{{pod}} device {{device}} pid {{pid}}"),
         ]),
     ],
     "Cache": [
@@ -114,7 +114,7 @@ ROWS = {
             (now("cachalot_tenant_guaranteed_bytes", OF_TENANT), "{{pod}} {{tenant}} is guaranteed"),
         ]),
         ("Share of the limit that a tenant has", SHARE, "Tenants with a limit.", [
-            (f"cachalot_tenant_allocated_bytes{{{HERE}}} / cachalot_tenant_limit_bytes", "{{pod}} {{tenant}}"),
+            (f"cachalot_tenant_allocated_bytes{{{HERE}}} / cachalot_tenant_limit_bytes{{{HERE}}}", "{{pod}} {{tenant}}"),
         ]),
         ("Requests of tenants that were refused, a second", RATE, "", [
             (rate("cachalot_tenant_ooms_total", OF_TENANT), "{{pod}} {{tenant}}"),
