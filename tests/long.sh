@@ -187,14 +187,15 @@ part_labelled() {
 
 # GoogleTest is C++ too, so it is built with the same library.
 part_libcxx() {
-  need clang-16 libc++-16-dev libc++abi-16-dev googletest
+  need clang-16 libc++-16-dev libc++abi-16-dev googletest llvm-14
   compilers='-DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16 -DCMAKE_CXX_FLAGS=-stdlib=libc++'
   # shellcheck disable=SC2086
   cmake -S /usr/src/googletest -B build/libcxx/googletest -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_INSTALL_PREFIX="$PWD/build/libcxx/prefix" $compilers
   cmake --build build/libcxx/googletest --target install
   # shellcheck disable=SC2086
-  by_compiler build/libcxx/release $compilers -DCMAKE_PREFIX_PATH="$PWD/build/libcxx/prefix" -DCACHALOT_BUILD_TOOLS=OFF
+  by_compiler build/libcxx/release $compilers -DCMAKE_PREFIX_PATH="$PWD/build/libcxx/prefix" -DCACHALOT_BUILD_TOOLS=OFF \
+    -DCACHALOT_ADDR2LINE=llvm-addr2line-14
   ldd build/libcxx/release/libcachalot.so | grep -F libc++.so
 }
 

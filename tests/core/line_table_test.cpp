@@ -267,8 +267,8 @@ std::vector<std::string> answers_of_addr2line(const std::string& path,
   std::ostringstream asked;
   for (const uint64_t address : addresses) asked << std::hex << address << '\n';
   const MemoryImage questions(asked.str());
-  const std::string command = "addr2line -e '" + path + "' < /proc/" + std::to_string(getpid()) +
-                              questions.path().substr(10);
+  const std::string command = CACHALOT_ADDR2LINE " -e '" + path + "' < /proc/" +
+                              std::to_string(getpid()) + questions.path().substr(10);
   std::FILE* const output = popen(command.c_str(), "r");
   std::vector<std::string> answers;
   char line[8192];
@@ -296,7 +296,8 @@ bool is_same(const SourceLine& found, const std::string& expected) {
 }
 
 TEST(LineTable, SaysWhatAddr2lineSays) {
-  if (std::system("addr2line --version > /dev/null") != 0) GTEST_SKIP() << "addr2line is missing";
+  if (std::system(CACHALOT_ADDR2LINE " --version > /dev/null") != 0)
+    GTEST_SKIP() << "addr2line is missing";
   for (const std::string& path : programs_with_lines()) {
     const ElfFile file(path);
     const LineTable table(file);

@@ -28,6 +28,7 @@ expect() {
 
 if [ ! -d "$base" ]; then
   debootstrap --variant=minbase bookworm "$base.new" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+  umount "$base.new/proc" 2>/dev/null || true  # which debootstrap leaves there where it runs in a container
   mv "$base.new" "$base"
   rm -rf "$base/var/cache/apt" "$base/var/lib/apt/lists" "$base/dev"/*
   mkdir "$base/cachalot" "$base/output" "$base/driver"  # where a server's container has its mounts

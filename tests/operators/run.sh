@@ -23,8 +23,5 @@ tests/operators/pages.py "$build" "$out/pages"
 tests/operators/queries.py prometheus "$packaging/monitoring/dashboard.json" "$out/pages"
 (cd tests/operators && CACHALOT_PAGES=$OLDPWD/$out/pages go test -count=1 ./...)
 
-rm -rf "$out/prefix"
-for component in runtime pluggable tools; do
-  cmake --install "$build" --prefix "$out/prefix" --component "$component" >/dev/null
-done
-tests/operators/image.sh "$out/prefix" "$build/tests/proxy"
+capi/packaging/portable/build.sh "$(uname -m)"
+tests/operators/image.sh "build/portable/$(uname -m)" "$build/tests/proxy"

@@ -65,16 +65,23 @@ uint64_t parse_integer(const std::string& token) {
   return token[0] == '-' ? 0 - number : number;
 }
 
-double parse_fraction(const std::string& token) {
+double read_number(const std::string& text, size_t* length) {
   // strtod reads a comma for the point in some locales, and from_chars knows no hexadecimal prefix.
   const UniqueLocale locale(newlocale(LC_ALL_MASK, "C", nullptr));
   if (!locale) throw Error(Status::kOutOfHostMemory, "No memory for the C locale");
   char* end = nullptr;
+  const double number = strtod_l(text.c_str(), &end, locale.get());
+  CACHALOT_ASSERT(1, end <= text.c_str() + text.size());
+  *length = static_cast<size_t>(end - text.c_str());
+  return number;
+}
+
+double parse_fraction(const std::string& token) {
+  size_t length = 0;
   errno = 0;
-  const double number = strtod_l(token.c_str(), &end, locale.get());
+  const double number = read_number(token, &length);
   // Likewise.
-  if (end == token.c_str() || errno == ERANGE) throw_invalid_argument("stod");
-  CACHALOT_ASSERT(1, end <= token.c_str() + token.size());
+  if (length == 0 || errno == ERANGE) throw_invalid_argument("stod");
   return number;
 }
 

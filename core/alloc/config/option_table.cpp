@@ -2,9 +2,7 @@
 #include "alloc/config/option_table.h"
 
 #include <algorithm>
-#include <locale>
 #include <optional>
-#include <sstream>
 
 #include "alloc/config/option_checks.h"
 #include "base/assert.h"
@@ -126,10 +124,11 @@ std::optional<Reserve> parse_reserve(std::string text) {
   Reserve reserve;
   reserve.is_fraction = text.back() != 'G' && text.back() != 'g';
   if (!reserve.is_fraction) text.pop_back();
-  std::istringstream stream(text);
-  stream.imbue(std::locale::classic());
-  const bool is_number = stream >> std::noskipws >> reserve.value && stream.peek() == EOF;
-  if (!is_number || !is_valid_reserve(reserve)) return {};
+  // A stream of the reference's C++ library reads these characters only; other libraries' streams differ.
+  if (text.find_first_not_of("0123456789.+-eE") != std::string::npos) return {};
+  size_t length = 0;
+  reserve.value = read_number(text, &length);
+  if (length == 0 || length != text.size() || !is_valid_reserve(reserve)) return {};
   return reserve;
 }
 
