@@ -7,7 +7,8 @@ build_rust() {
   (
     cd bindings/rust
     DOCS_RS=1 RUSTDOCFLAGS="-D warnings" cargo doc --quiet --locked --no-deps -p cachalot-sys -p cachalot \
-      --features cachalot/serde,cachalot/allocator-api2 --target-dir "$PWD/../../build/site/rust"
+      --features cachalot/serde,cachalot/allocator-api2,cachalot/metrics,cachalot/tracing \
+      --target-dir "$PWD/../../build/site/rust"
   )
   cp -r build/site/rust/doc "$made/rust"
 }
