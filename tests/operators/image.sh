@@ -66,10 +66,6 @@ within() {
 }
 mkdir -m 777 "$work/files" "$work/output" "$work/driver"
 cp -L "$programs/drivers/libcuda.so.1" "$programs/program" "$work/driver"
-init() {
-  rm -rf "$work/files"/*
-  within "$root" 65532 --bind "$work/files" /mnt -- copy-cachalot /mnt "$@"
-}
 # server [VARIABLE=VALUE]... -- COMMAND...
 server() {
   variables=

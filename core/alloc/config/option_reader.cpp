@@ -53,6 +53,17 @@ std::vector<std::string> split_options(std::string_view text) {
   return tokens;
 }
 
+double read_number(const std::string& text, size_t* length) {
+  // strtod reads a comma for the point in some locales, and from_chars knows no hexadecimal prefix.
+  const UniqueLocale locale(newlocale(LC_ALL_MASK, "C", nullptr));
+  if (!locale) throw Error(Status::kOutOfHostMemory, "No memory for the C locale");
+  char* end = nullptr;
+  const double number = strtod_l(text.c_str(), &end, locale.get());
+  CACHALOT_ASSERT(1, end <= text.c_str() + text.size());
+  *length = static_cast<size_t>(end - text.c_str());
+  return number;
+}
+
 uint64_t parse_integer(const std::string& token) {
   CACHALOT_ASSERT(1, !token.empty());
   const bool has_sign = token[0] == '-' || token[0] == '+';
@@ -63,17 +74,6 @@ uint64_t parse_integer(const std::string& token) {
   // The text is that of the C++ function which the reference calls.
   if (result.ec != std::errc()) throw_invalid_argument("stoull");
   return token[0] == '-' ? 0 - number : number;
-}
-
-double read_number(const std::string& text, size_t* length) {
-  // strtod reads a comma for the point in some locales, and from_chars knows no hexadecimal prefix.
-  const UniqueLocale locale(newlocale(LC_ALL_MASK, "C", nullptr));
-  if (!locale) throw Error(Status::kOutOfHostMemory, "No memory for the C locale");
-  char* end = nullptr;
-  const double number = strtod_l(text.c_str(), &end, locale.get());
-  CACHALOT_ASSERT(1, end <= text.c_str() + text.size());
-  *length = static_cast<size_t>(end - text.c_str());
-  return number;
 }
 
 double parse_fraction(const std::string& token) {

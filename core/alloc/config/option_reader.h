@@ -15,14 +15,15 @@ namespace cachalot {
 // everything else accumulates into words.
 std::vector<std::string> split_options(std::string_view text);
 
+// strtod with the decimal point of the C locale. Sets `length` to the number of characters that were read, and errno
+// as strtod does.
+double read_number(const std::string& text, size_t* length);
+
 // pre: a token of split_options().
 // Digits at the front of a token; what follows them is ignored, a minus negates modulo 2^64. Throws
 // Error(kInvalidArgument).
 uint64_t parse_integer(const std::string& token);
-// strtod with the decimal point of the C locale. Sets `length` to the number of characters that were read, and errno
-// as strtod does.
-double read_number(const std::string& text, size_t* length);
-// The same as parse_integer for a floating-point number.
+// The same for a floating-point number.
 double parse_fraction(const std::string& token);
 
 // A position in a list of tokens. Every take_ function throws Error(kInvalidArgument) at the end of
