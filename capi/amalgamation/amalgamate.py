@@ -45,7 +45,8 @@ libraries of the process; -DCACHALOT_API='__attribute__((visibility("default")))
 interface to them. -DCACHALOT_HAS_NVTX builds NVTX's memory API in; its headers have to be found.
 """
 ABOUT_HEADER = """
-For C99 and C++11. #define CACHALOT_INCLUDE_CUDA before the inclusion adds wrappers for CUDA's own types.
+For C99 and C++11. Before the inclusion, #define CACHALOT_INCLUDE_CUDA adds wrappers for CUDA's own types, and
+#define CACHALOT_INCLUDE_TEXT functions that allocate the texts which they give.
 """
 
 

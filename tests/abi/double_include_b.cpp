@@ -3,5 +3,6 @@
 // here.
 #include "cachalot/cachalot.h"
 #include "cachalot/cuda.h"
+#include "cachalot/text.h"
 
 const char* version_elsewhere() { return cachalot_version(); }

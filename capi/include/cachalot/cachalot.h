@@ -40,7 +40,8 @@
  * | metrics.h     | statistics for Prometheus                                           |
  * | trace.h       | recorded runs and their replay                                      |
  *
- * Not included here: cuda.h, wrappers for CUDA's own types of streams and addresses.
+ * Not included here: cuda.h, wrappers for CUDA's own types of streams and addresses, and text.h,
+ * which gives texts in one call.
  *
  * Conventions, everywhere:
  * - A function that can fail returns a cachalot_status and takes a `cachalot_error*` last, which
