@@ -13,7 +13,7 @@
 #   amalgamation  built by the commands of its README
 #   fetched       CMake's FetchContent of the source archive
 #   debian        installed by apt in an empty Debian
-#   conan, vcpkg, conda   the recipes
+#   conan, vcpkg, conda   the recipes of `recipes_tried`: those of `recipes`, but for the archive's address
 #   signed        sums, signatures, provenance and bills of materials of what the channels before have made
 #   reproduced    what the channels before have made, once more in another folder: equal bytes
 #
@@ -103,6 +103,22 @@ bring_tools() {
   cp "$folder/requirements.txt" "$tools"
 }
 
+# `recipes` is submitted to the indexes, `recipes_tried` is what the channels use: both differ by the address alone.
+make_recipes() {
+  rm -rf "$folder/recipes" "$folder/recipes_tried"
+  capi/packaging/recipes.sh "$source" "$folder/recipes"
+  capi/packaging/recipes.sh "$source" "$folder/recipes_tried" "file://$source"
+  moved=$(empty_folder recipes_moved)
+  cp -r "$folder/recipes/." "$moved"
+  address=https://cachalot.io/releases/v$version/$(basename "$source")
+  for recipe in conan/conandata.yml vcpkg/portfile.cmake conda/recipe.yaml; do
+    grep -q "$address" "$moved/$recipe" || { echo "recipes/$recipe lacks the address $address" >&2; return 1; }
+    sed -i "s|$address|file://$source|" "$moved/$recipe"
+  done
+  diff -r "$moved" "$folder/recipes_tried"
+  rm -rf "$moved"
+}
+
 # Conan's own CMake would come from its index: the system's does.
 channel_conan() {
   bring_tools
@@ -113,7 +129,7 @@ channel_conan() {
   printf '[platform_tool_requires]\ncmake/%s\n' "$(cmake --version | sed -n '1s/.* //p')" \
     >>"$CONAN_HOME/profiles/default"
   for shared in True False; do
-    "$tools/bin/conan" create "$folder/recipes/conan" --version "$version" -o "cachalot/*:shared=$shared"
+    "$tools/bin/conan" create "$folder/recipes_tried/conan" --version "$version" -o "cachalot/*:shared=$shared"
   done
   figure "shared and static, each under its test package"
 }
@@ -122,7 +138,7 @@ channel_conan() {
 channel_vcpkg() {
   for linkage in dynamic static; do
     work=$(empty_folder "vcpkg/$linkage")
-    cmake -D PORT_FOLDER="$folder/recipes/vcpkg" -D WORK="$work" -D VCPKG_LIBRARY_LINKAGE=$linkage \
+    cmake -D PORT_FOLDER="$folder/recipes_tried/vcpkg" -D WORK="$work" -D VCPKG_LIBRARY_LINKAGE=$linkage \
       -P tests/packages/portfile.cmake
     (cd "$work/packages" && find . ! -type d | sort)
     cmake -S capi/packaging/conan/test_package -B "$work/first" -G Ninja -DCMAKE_PREFIX_PATH="$work/packages"
@@ -135,7 +151,7 @@ channel_vcpkg() {
 channel_conda() {
   bring_tools
   work=$(empty_folder conda)
-  PATH=$tools/bin:$PATH "$tools/bin/python" tests/packages/conda.py "$folder/recipes/conda/recipe.yaml" "$work"
+  PATH=$tools/bin:$PATH "$tools/bin/python" tests/packages/conda.py "$folder/recipes_tried/conda/recipe.yaml" "$work"
   package=$(ls "$work"/output/linux-64/cachalot-*.conda)
   figure "$(basename "$package") $(size_of "$package")"
 }
@@ -288,8 +304,7 @@ need cmake ninja-build g++ git
 mkdir -p "$folder/archives"
 : >"$folder/figures"
 source=$(capi/packaging/source.sh "$folder/archives")
-rm -rf "$folder/recipes"
-capi/packaging/recipes.sh "$source" "$folder/recipes" "file://$source"
+make_recipes
 for channel; do
   echo "=== $channel"
   "channel_$channel"
