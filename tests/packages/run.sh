@@ -93,7 +93,7 @@ channel_debian() {
 tools=$folder/tools
 bring_tools() {
   need python3-venv
-  set -- tests/packages/requirements.txt capi/packaging/sbom/requirements.txt capi/packaging/signing/requirements.txt
+  set -- tests/packages/requirements.txt capi/packaging/sbom/requirements.txt capi/packaging/signing/provenance-requirements.txt
   cat "$@" >"$folder/requirements.txt"
   cmp -s "$folder/requirements.txt" "$tools/requirements.txt" && return
   python3 -m venv --clear "$tools"
@@ -228,28 +228,60 @@ channel_maven() {
   first_block java
 }
 
-# What docs/releasing.md tells users to do with the files.
+# What docs/releasing.md tells users to do in a folder with files that they have downloaded.
+verify_provenance() { "$tools/bin/python" "$1/provenance.py" verify "$1" "${2:-$key}"; }
 verify_signed() {
-  key=$(gpg --batch --with-colons --list-keys | sed -n 's/^fpr:*\([0-9A-F]*\):*$/\1/p' | head -n 1)
-  (cd "$work" && gpg --batch --verify SHA256SUMS.asc SHA256SUMS && sha256sum --quiet --check SHA256SUMS) &&
-    "$tools/bin/python" capi/packaging/signing/provenance.py verify "$work" "$key"
+  (cd "$1" && gpg --batch --verify SHA256SUMS.asc SHA256SUMS && sha256sum --quiet --check --ignore-missing SHA256SUMS) &&
+    verify_provenance "$1"
 }
 
-# refuse_changed FILE: with another byte of it the files are not taken for those of the release.
-refuse_changed() {
-  cp "$1" "$folder/kept"
-  printf '!' | dd of="$1" bs=1 seek=30 conv=notrunc status=none
-  if verify_signed >/dev/null 2>&1; then
-    echo "$1 has changed, and nobody notices" >&2
+# refused WHY COMMAND...: it fails and says so in its last line.
+refused() {
+  why=$1
+  shift
+  if "$@" >"$folder/refused.log" 2>&1 || ! tail -n 1 "$folder/refused.log" | grep -q "$why"; then
+    cat "$folder/refused.log"
+    echo "nobody says '$why': $*" >&2
     return 1
   fi
-  mv "$folder/kept" "$1"
 }
 
-# With a key that is thrown away. A person's key signs by `capi/packaging/signing/sign.sh FOLDER`.
+# refuse_changed WHY FILE COMMAND...: with another byte of the file.
+refuse_changed() {
+  why=$1 file=$2
+  shift 2
+  cp "$file" "$folder/kept"
+  printf '!' | dd of="$file" bs=1 seek=30 conv=notrunc status=none
+  refused "$why" "$@"
+  mv "$folder/kept" "$file"
+}
+
+# A user who has downloaded one archive, and what checks it.
+verify_part() {
+  part=$(empty_folder part)
+  amalgamation=$part/cachalot-amalgamation-$version.tar.gz
+  for name in SHA256SUMS SHA256SUMS.asc provenance.intoto.json provenance.py "$(basename "$amalgamation")"; do
+    cp "$work/$name" "$part"
+  done
+  verify_signed "$part" | tee "$folder/part.log"
+  grep -q "^2 of $count files" "$folder/part.log"
+  refuse_changed 'the provenance has [0-9a-f]*, the file' "$amalgamation" verify_provenance "$part"
+  refuse_changed 'did NOT match' "$amalgamation" verify_signed "$part"
+  refuse_changed 'BAD signature' "$part/SHA256SUMS" verify_signed "$part"
+  refuse_changed 'Error\|provenance' "$part/provenance.intoto.json" verify_provenance "$part"
+  touch "$part/unknown"
+  refused 'no such file' verify_provenance "$part"
+  rm "$part/unknown"
+  refused 'GnuPG has no key' verify_provenance "$part" 0000000000000000000000000000000000000000
+  mv "$part/provenance.py" "$folder/kept.py"
+  rm "$amalgamation"
+  refused 'no file of a release' "$tools/bin/python" "$folder/kept.py" verify "$part" "$key"
+}
+
+# `release` is what a person signs and uploads. The key that is thrown away signs a copy of it.
 channel_signed() {
   bring_tools
-  work=$(empty_folder signed)
+  work=$(empty_folder release)
   cp "$folder"/archives/* "$work"
   [ ! -d "$folder/pypi" ] || cp "$folder"/pypi/*.whl "$work"
   for arch in x86_64 aarch64; do
@@ -258,12 +290,16 @@ channel_signed() {
       "$tools/bin/python" capi/packaging/sbom/sbom.py "$prefix" "$work/cachalot-$version-linux-$arch.spdx.json"
   done
   . capi/packaging/signing/throw_away_key.sh
-  PATH=$tools/bin:$PATH capi/packaging/signing/sign.sh "$work"
-  verify_signed
-  for file in "$work"/cachalot-amalgamation-*.tar.gz "$work/SHA256SUMS" "$work/provenance.intoto.json"; do
-    refuse_changed "$file"
-  done
-  figure "$(grep -c . "$work/SHA256SUMS") files"
+  key=$(gpg --batch --with-colons --list-keys | sed -n 's/^fpr:*\([0-9A-F]*\):*$/\1/p' | head -n 1)
+  export PYTHON="$tools/bin/python"
+  refused 'placeholder\|GnuPG has no key' capi/packaging/signing/sign.sh "$work"
+  work=$(empty_folder release_tried)
+  cp "$folder"/release/* "$work"
+  capi/packaging/signing/sign.sh "$work" "$key"
+  count=$(find "$work" -type f ! -name 'SHA256SUMS*' ! -name provenance.intoto.json | wc -l)
+  verify_signed "$work" | grep "^$count of $count files"
+  verify_part
+  figure "$count files"
 }
 
 # Files that are there of the channels' first run, as they come out of a clone. Zig is the same one.

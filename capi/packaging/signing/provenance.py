@@ -4,9 +4,10 @@
 FOLDER/provenance.intoto.json.
 
     provenance.py sign FOLDER KEY     KEY: the fingerprint of an OpenPGP key whose secret half GnuPG has
-    provenance.py verify FOLDER KEY   GnuPG has the public half; fails where the signature or a file differs
+    provenance.py verify FOLDER KEY   GnuPG has the public half. FOLDER has the provenance and some of the files: fails
+                                      where the signature or a file differs, or the provenance has no such file
 
-Needs the packages of requirements.txt, GnuPG and Git.
+Needs the packages of provenance-requirements.txt, GnuPG, and Git to sign.
 """
 
 import hashlib
@@ -55,8 +56,15 @@ def statement_of(folder):
     return MessageToDict(statement.pb)
 
 
+def key_of(fingerprint):
+    try:
+        return GPGSigner.import_(fingerprint)
+    except ValueError:
+        sys.exit(f"GnuPG has no key {fingerprint}")
+
+
 def sign(folder, fingerprint):
-    uri, public = GPGSigner.import_(fingerprint)
+    uri, public = key_of(fingerprint)
     payload = json.dumps(statement_of(folder), indent=1, sort_keys=True).encode()
     envelope = Envelope(payload, PAYLOAD, {})
     envelope.sign(Signer.from_priv_key_uri(uri, public))
@@ -64,7 +72,7 @@ def sign(folder, fingerprint):
 
 
 def verify(folder, fingerprint):
-    _, public = GPGSigner.import_(fingerprint)
+    _, public = key_of(fingerprint)
     envelope = Envelope.from_dict(json.loads((folder / NAME).read_text()))
     try:
         envelope.verify([public], 1)
@@ -73,11 +81,16 @@ def verify(folder, fingerprint):
     statement = json.loads(envelope.payload)
     named = {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]}
     found = digests(folder)
-    for name in sorted(named.keys() | found.keys()):
-        if named.get(name) != found.get(name):
-            sys.exit(f"{folder / name}: the provenance has {named.get(name)}, the file {found.get(name)}")
+    if not found:
+        sys.exit(f"{folder} has no file of a release")
+    for name, digest in found.items():
+        if name not in named:
+            sys.exit(f"{folder / name}: the provenance has no such file")
+        if named[name] != digest:
+            sys.exit(f"{folder / name}: the provenance has {named[name]}, the file {digest}")
+        print(name)
     made_of = statement["predicate"]["buildDefinition"]["resolvedDependencies"][0]["digest"]["gitCommit"]
-    print(f"{len(named)} files of commit {made_of}")
+    print(f"{len(found)} of {len(named)} files, of commit {made_of}")
 
 
 def main():
