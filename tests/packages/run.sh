@@ -6,7 +6,7 @@
 #   tests/packages/run.sh FOLDER [CHANNEL...]
 #
 #   binaries      archives of both machines; a project in C and in C++, in old systems too
-#   pypi          wheels of both machines, installed by pip
+#   pypi          wheels of both machines, looked at by twine and installed by pip
 #   crates        the crates, added by Cargo
 #   go            the release's tags, fetched by Go
 #   maven         what the plugin of Maven Central would upload, fetched by Maven
@@ -89,7 +89,7 @@ channel_debian() {
   done
 }
 
-# Programs of PyPI: of the recipes, of the bills of materials, of signatures.
+# Programs of PyPI: of the recipes, of the wheels' pages, of the bills of materials, of signatures.
 tools=$folder/tools
 bring_tools() {
   need python3-venv
@@ -177,6 +177,7 @@ channel_binaries() {
 }
 
 channel_pypi() {
+  bring_tools
   rm -rf "$folder/pypi"
   for arch in x86_64 aarch64; do
     wheel=$(bindings/python/wheel/build.sh "$folder/wheel" $arch)
@@ -184,6 +185,7 @@ channel_pypi() {
     cp "$wheel" "$folder/pypi"
     figure "$(basename "$wheel") $(size_of "$wheel")"
   done
+  "$tools/bin/twine" check --strict "$folder"/pypi/*
   first_block python
 }
 

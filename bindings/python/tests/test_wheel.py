@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The wheel: what it has in it, and that it needs nothing else. Building it takes tools from PyPI."""
 
+import email
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -42,6 +44,12 @@ class Wheel(unittest.TestCase):
         if done.returncode != 0:
             raise AssertionError(done.stderr)
         cls.wheel = pathlib.Path(done.stdout.strip())
+        cls.pip = pathlib.Path(folder, "tools", "bin", "pip")
+
+    def metadata(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            name = next(path for path in wheel.namelist() if path.endswith(".dist-info/METADATA"))
+            return email.message_from_bytes(wheel.read(name))
 
     def test_it_has_the_texts_of_the_licences_and_what_the_extension_is_compiled_from(self):
         with zipfile.ZipFile(self.wheel) as wheel:
@@ -53,6 +61,26 @@ class Wheel(unittest.TestCase):
             sources += [(PACKAGE / "cachalot_cuda" / name, name) for name in ("torch_extension.cpp", "py.typed")]
             for path, name in sources:
                 self.assertEqual(wheel.read(f"cachalot_cuda/{name}"), path.read_bytes(), name)
+
+    def test_its_page_begins_with_the_command_that_installs_it_and_the_first_block(self):
+        first_block = re.search(r"```python\n.*?```\n", (ROOT / "README.md").read_text(), re.DOTALL)[0]
+        begin = f"# cachalot for Python\n\n```sh\npip install {self.metadata()['Name']}\n```\n\n{first_block}"
+        self.assertEqual(self.metadata().get_payload()[:len(begin)], begin)
+
+    def test_each_link_of_its_page_has_an_address_or_leads_to_a_heading(self):
+        prose = re.sub(r"```.*?```|`[^`\n]*`", "", self.metadata().get_payload(), flags=re.DOTALL)
+        links = re.findall(r"\]\(([^)\s]+)\)", prose)
+        self.assertGreater(sum(link.startswith("https://") for link in links), 10)
+        self.assertEqual([link for link in links if not re.match("https://|#", link)], [])
+
+    def test_a_copy_of_the_folder_without_the_version_is_not_built(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copytree(PACKAGE, pathlib.Path(folder, "copy"), symlinks=True)
+            command = [self.pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, copy]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("VERSION is missing, a link out of this folder", done.stderr)
+            self.assertEqual(list(pathlib.Path(folder).glob("*.whl")), [])
 
     def test_its_name_says_for_which_systems_it_is(self):
         self.assertRegex(self.wheel.name, r"-py3-none-manylinux_2_\d+_x86_64\.whl$")

@@ -28,6 +28,7 @@ library=${CACHALOT_LIB_DIR:-$root/build/portable/$arch/lib}
 source=$(mktemp -d)
 trap 'rm -rf "$source"' EXIT
 cp -rL "$root/bindings/python/." "$source"
+"$tools/bin/python" "$root/bindings/python/wheel/page.py" >"$source/README.md"
 rm -rf "$source/cachalot_cuda/lib"
 mkdir "$source/cachalot_cuda/lib"
 "$arch-linux-gnu-strip" --strip-debug -o "$source/cachalot_cuda/lib/libcachalot_pluggable.so" "$library/libcachalot_pluggable.so"
