@@ -6,12 +6,12 @@
 #
 #   --quick   the libraries alone and little optimized, in build/portable/quick/ARCH: what the main tests look at
 #
-#   lib/libcachalot.so             needs a C library of 2.28 or newer, and no C++ library of the system's
+#   lib/libcachalot.so             needs a C library of 2.27 or newer, and no C++ library of the system's
 #   lib/libcachalot.a              the same as one object, which any C linker takes
 #   lib/libcachalot_pluggable.so   these speak the C++ of PyTorch and ONNX Runtime: they also need what their hosts
-#   lib/libcachalot_libtorch.so    need, a C++ library of GCC 8 or newer
+#   lib/libcachalot_libtorch.so    need, a C++ library of GCC 5 or newer
 #   lib/libcachalot_onnxruntime.so
-#   bin/cachalot                   the program, which loads libcachalot.so
+#   bin/cachalot                   the program, which loads libcachalot.so; a C library of 2.28 or newer
 #   lib/cachalot                   what `cachalot record` and `cachalot run` put into programs
 #   include, lib/cmake, lib/pkgconfig
 #

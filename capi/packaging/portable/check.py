@@ -13,14 +13,17 @@ import re
 import subprocess
 import sys
 
-# GCC 8 brings these: Debian 10, RHEL 8, manylinux_2_28.
-BOUNDS = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 25), "CXXABI": (1, 3, 11), "GCC": (8, 0, 0)}
-SELF_TEST_BOUNDS = {kind: (0,) for kind in BOUNDS}
-CPP_OF_HOSTS = re.compile(r"libcachalot_(pluggable|libtorch|onnxruntime)\.so")
-EXPORTS = {
-    re.compile(r"libcachalot.*\.(so|a)"): re.compile(r"cachalot_|la_|CACHALOT_|_ZN8cachalot4capi\w*_cached"),
-    re.compile(r"libcuda\.so"): re.compile(r"cu[A-Z]|CACHALOT_"),
-    re.compile(r"cachalot$"): re.compile(r"_IO_stdin_used|environ|stdin|stdout|stderr"),
+# What is promised of each file, as docs/releasing.md says it: the newest versions that it may need, and what it defines
+# for others. A file without GLIBCXX is one without a C++ library of the system's.
+CPP_OF_GCC_5 = {"GLIBCXX": (3, 4, 21), "CXXABI": (1, 3, 9), "GCC": (4, 8, 0)}
+OF_LIBRARIES = re.compile(r"cachalot_|la_|CACHALOT_|_ZN8cachalot4capi\w*_cached")
+PROMISES = {
+    re.compile(r"libcachalot_(libtorch|onnxruntime)\.so"): ({"GLIBC": (2, 17), **CPP_OF_GCC_5}, OF_LIBRARIES),
+    re.compile(r"libcachalot_pluggable\.so"): ({"GLIBC": (2, 27), **CPP_OF_GCC_5}, OF_LIBRARIES),
+    re.compile(r"libcachalot_audit\.so"): ({"GLIBC": (2, 17)}, OF_LIBRARIES),
+    re.compile(r"libcachalot\.(so|a)"): ({"GLIBC": (2, 27)}, OF_LIBRARIES),
+    re.compile(r"libcuda\.so"): ({"GLIBC": (2, 27)}, re.compile(r"cu[A-Z]|CACHALOT_")),
+    re.compile(r"cachalot$"): ({"GLIBC": (2, 28)}, re.compile(r"_IO_stdin_used|environ|stdin|stdout|stderr")),
 }
 CPP_LIBRARIES = ("libstdc++.so.6", "libgcc_s.so.1")
 
@@ -46,33 +49,39 @@ def global_symbols(path):
     return re.findall(row, readelf(table, path))
 
 
-def faults(path, bounds):
+def text(number):
+    return ".".join(map(str, number))
+
+
+def faults(path, is_self_test):
+    bounds, allowed = next(promise for files, promise in PROMISES.items() if files.match(path.name))
+    if is_self_test:
+        bounds = {}
     for kind, number in needed_versions(path).items():
-        if number > bounds[kind]:
-            yield f"it needs {kind}_{'.'.join(map(str, number))}, newer than {'.'.join(map(str, bounds[kind]))}"
-    allowed = next(names for files, names in EXPORTS.items() if files.match(path.name))
+        if number > bounds.get(kind, (0,)):
+            yield f"it needs {kind}_{text(number)}, newer than {text(bounds.get(kind, (0,)))}"
     others = [name for name in global_symbols(path) if not allowed.match(name)]
     if others:
         yield f"it defines {others[0]} and {len(others) - 1} others for all"
-    if not CPP_OF_HOSTS.match(path.name):
+    if "GLIBCXX" not in bounds:
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", path))
         yield from (f"it needs {name}" for name in needed if name in CPP_LIBRARIES)
 
 
 def main():
     prefix = pathlib.Path(sys.argv[1])
-    bounds = SELF_TEST_BOUNDS if "--self-test" in sys.argv else BOUNDS
+    is_self_test = "--self-test" in sys.argv
     files = [path for path in sorted((prefix / "lib").rglob("lib*"))
              if path.is_file() and not path.is_symlink() and re.search(r"\.(a|so[\d.]*)$", path.name)]
     if "--libraries" not in sys.argv:
         files.append(prefix / "bin/cachalot")
-    found = {path: list(faults(path, bounds)) for path in files}
+    found = {path: list(faults(path, is_self_test)) for path in files}
     for path, lines in found.items():
-        versions = " ".join(f"{kind}_{'.'.join(map(str, number))}" for kind, number in needed_versions(path).items())
+        versions = " ".join(f"{kind}_{text(number)}" for kind, number in needed_versions(path).items())
         print(f"{path.relative_to(prefix)}: {path.stat().st_size} bytes, {versions or 'any system'}")
         for line in lines:
             print(f"{path}: {line}", file=sys.stderr)
-    if "--self-test" in sys.argv:
+    if is_self_test:
         blind = [path.name for path in files if path.suffix != ".a" and not found[path]]
         sys.exit(f"no fault is found in {blind}" if blind or not files else 0)
     sys.exit(1 if any(found.values()) or len(files) < 4 else 0)
