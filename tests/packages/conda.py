@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Builds conda's package of a recipe by rattler-build, and runs the recipe's tests. The channels of conda are not
-asked: an own one has an empty package of each name that the recipe requires, and the system's compiler and libraries
-stand in.
+"""Builds conda's package of a recipe by rattler-build, runs the recipe's tests, and prints what both say. The channels
+of conda are not asked: an own one has an empty package of each name that the recipe requires, and the system's
+compiler and libraries stand in.
 
     conda.py RECIPE FOLDER
 """
@@ -44,10 +44,12 @@ def main():
         return 2
     recipe, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
     make_channel(folder / "channel")
-    rattler_build.Stage0Recipe.from_file(recipe).run_build(
+    results = rattler_build.Stage0Recipe.from_file(recipe).run_build(
         variant_config=rattler_build.VariantConfig(COMPILERS), output_dir=folder / "output",
         tool_config=rattler_build.ToolConfiguration(test_strategy="native"),
         channels=[(folder / "channel").as_uri()], env_isolation=rattler_build.EnvironmentIsolation.NONE)
+    for result in results:
+        print(*result.log, sep="\n")
     return 0
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The first block of a new user: the commands of first/LANGUAGE.sh, in an empty home, over the packages of a release, by
 # name. Of the compilers the PATH has only those that the language needs. Prints the commands, what they say, and the
-# line `LANGUAGE: LINES lines, SECONDS s`.
+# line `LANGUAGE: LINES lines, SECONDS s`. Fails where a language other than C needs more than ten lines.
 #
 #   tests/packages/first_block.sh LANGUAGE PACKAGES   LANGUAGE: c cpp rust java go python
 #     PACKAGES   what run.sh makes: archives, pypi, go, maven, crates
@@ -67,4 +67,6 @@ seconds=$(($(date +%s) - begin))
 
 # Lines of code: what a file of the language begins with is not counted, nor are empty lines, comments and brackets.
 lines=$(grep -vcE '^[[:space:]]*($|//|#include|import |package |[})]+;?$|"[^"]*"$|\)$|import \($)' "$work/first/$file")
+[ "$language" = c ] || [ "$lines" -le 10 ] ||
+  { echo "$readme: the first block has $lines lines of code, more than 10" >&2; exit 1; }
 echo "$language: $lines lines, $seconds s"
