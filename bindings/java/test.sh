@@ -25,12 +25,6 @@ at_least 17 "$found" ||
   leave_out "A JDK of 17 or newer is missing (Debian: default-jdk-headless; found: ${found:-none}): Java is not tested"
 command -v mvn >/dev/null || leave_out "Maven is missing (Debian: maven): Java is not tested"
 
-version=$(cat "$root/VERSION")
-for pom in parent/pom.xml pom.xml micrometer/pom.xml bench/pom.xml; do
-  grep -q "^ *<version>$version</version>" $pom || { echo "$pom has another version than VERSION, $version" >&2; exit 1; }
-done
-grep -q "<cachalot.version>$version<" consumer/pom.xml
-
 maven() {
   CACHALOT_LIB_DIR=$build mvn -B -q -Dbuild.folder="$out" "$@"
 }

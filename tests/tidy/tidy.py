@@ -17,8 +17,10 @@ import tempfile
 
 import citations
 import include_graph
+import versions
 from citations import check_citations
 from include_graph import check_picture
+from versions import check_version
 
 LINES_LIMIT = 1000
 CODE = (".h", ".hpp", ".c", ".cpp", ".cu", ".rs", ".go", ".java")
@@ -167,17 +169,6 @@ def check_clients(tree):
                 yield f"{path}: a client of the C interface must not include {include}"
             if include.startswith("..") and re.search(r"/(core|src)/", include):
                 yield f"{path}: a client of the C interface must not include {include}"
-
-
-def check_version(tree):
-    """The version stands in the file VERSION; elsewhere only in the change log and as an example."""
-    version = tree.texts["VERSION"].strip()
-    for path, text in tree.texts.items():
-        if path in ("VERSION", "CHANGELOG.md") or not path.endswith(CODE + BUILD + (".txt", ".json", ".in")):
-            continue
-        for number, line in enumerate(text.split("\n"), 1):
-            if re.search(rf"(?<![\w.]){re.escape(version)}(?![\w.])", line) and "for example" not in line:
-                yield f"{path}:{number}: the version stands in VERSION only"
 
 
 def check_length(tree):
@@ -349,7 +340,6 @@ def sums_of(files):
 
 VENDORED = "a()\t\n\n"
 CLEAN = {
-    "VERSION": "7.8.9\n",
     "README.md": "# Title here\nSee [the docs](docs/a.md) and [a part](docs/a.md#part-one-of-2).\n",
     "docs/a.md": "# A\n## Part one, of `2`\n[up](../README.md) [away](https://example.org)\n",
     "core/device/a.h": SPDX + '#include "base/units.h"\n',
@@ -370,6 +360,7 @@ CLEAN = {
     "bindings/go/internal/raw/cachalot.h": '#include "base/units.h"\n',
     "examples/c/a.c": SPDX + '#include "cachalot/cachalot.h"\n',
     **citations.CITED,
+    **versions.PLACED,
 }
 CLEAN[include_graph.PAGE] = include_graph.BEGIN + include_graph.mermaid(CLEAN) + include_graph.END
 FAULTS = [
@@ -414,6 +405,7 @@ FAULTS = [
     ("picture", include_graph.PAGE, include_graph.BEGIN + include_graph.mermaid({}) + include_graph.END),
     ("picture", include_graph.PAGE, "# No picture\n"),
     *citations.FAULTS,
+    *versions.FAULTS,
 ]
 
 

@@ -158,5 +158,5 @@ def library_path() -> str:
 
 
 def library_version() -> str:
-    """Its version, for example "0.1.0"."""
+    """The version of the library that is loaded, for example "0.1.0"."""
     return _load().cachalot_version().decode()

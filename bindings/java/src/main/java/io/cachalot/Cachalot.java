@@ -9,9 +9,9 @@ public final class Cachalot {
   private Cachalot() {}
 
   /**
-   * The version of the native library that is loaded.
+   * The version of the native library that is loaded, for example "0.1.0".
    *
-   * @return for example {@code 0.1.0}
+   * @return major, minor and patch
    */
   public static String version() {
     Library.load();
