@@ -10,7 +10,7 @@
 //! 1. The folder that the environment variable `CACHALOT_LIB_DIR` names, if it is set.
 //! 2. With the feature `bundled` the library's source inside of this crate, which a C++20 compiler builds.
 //! 3. With the feature `prebuilt` the library in the crate `cachalot-prebuilt`, for
-//!    `x86_64-unknown-linux-gnu` and `aarch64-unknown-linux-gnu` with glibc 2.28 or newer. For another
+//!    `x86_64-unknown-linux-gnu` and `aarch64-unknown-linux-gnu` with glibc 2.27 or newer. For another
 //!    target the build ends with an error.
 //! 4. Without these two features what `pkg-config` finds, if the version fits, and else the source.
 //!
