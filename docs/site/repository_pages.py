@@ -57,9 +57,9 @@ def on_files(files, config):
             else:
                 file.dest_uri = name.removeprefix("docs/")
             files.append(file)
-    made = os.environ.get("CACHALOT_GO_PAGE")
-    if made:
-        files.append(File.generated(config, "api/go.md", abs_src_path=made))
+    made = pathlib.Path(os.environ.get("CACHALOT_MADE_PAGES", os.devnull))
+    for path in sorted(made.rglob("*.md")):
+        files.append(File.generated(config, path.relative_to(made).as_posix(), abs_src_path=str(path)))
     return files
 
 
