@@ -62,6 +62,7 @@ FLAGS = {
 
 # What says of each folder of tests what it proves.
 FOLDERS = "tests/README.md"
+LONG_STAGE = "tests/long.sh"
 
 # This file plants faults.
 TIDY = "tests/tidy/tidy.py"
@@ -246,6 +247,14 @@ def check_folders(tree):
         yield f"{FOLDERS}: has no line for tests/{folder}"
 
 
+def check_parts(tree):
+    """tests/README.md says of each part of the long stage what it does."""
+    parts = re.search(r'^all="(.*)"$', tree.texts[LONG_STAGE], re.MULTILINE)[1].split()
+    described = re.findall(r"^\| `(\w+)` \|", tree.texts[FOLDERS].partition("## The long stage")[2], re.MULTILINE)
+    for part in sorted(set(parts) ^ set(described)):
+        yield f"{FOLDERS}: {part} is a part of {LONG_STAGE} or has a line in the table, not both"
+
+
 def check_hardening(tree):
     """Packages compile the amalgamation with the flags of hardening.txt that they can have."""
     table = tree.texts["capi/cmake/hardening.txt"]
@@ -320,7 +329,7 @@ def check_whitespace(tree):
 
 
 CHECKS = [check_layers, check_alloc, check_clients, check_version, check_length, check_licence,
-          check_words, check_spelling, check_core, check_links, check_folders, check_hardening,
+          check_words, check_spelling, check_core, check_links, check_folders, check_parts, check_hardening,
           check_downloads, check_vendor, check_places, check_whitespace, check_citations, check_picture]
 
 
@@ -346,7 +355,8 @@ CLEAN = {
     "core/base/drawn.h": SPDX,
     "core/device/drawn.h": SPDX + '#include "base/drawn.h"\n',
     "capi/cmake/hardening.txt": "compile any -fguarded\ncompile x86_64 -fmarked\nlink any -Wl,-z,now\n",
-    FOLDERS: "| [core](core) | parts |\n",
+    FOLDERS: "| [core](core) | parts |\n| `a` |\n## The long stage\n| `b` | seeds |\n| `c` | faults |\n",
+    LONG_STAGE: "#!/bin/sh\n# SPDX-License-Identifier: MIT OR Apache-2.0\nall=\"b c\"\n",
     "tests/core/a_test.cpp": SPDX,
     "tests/requirements.txt": f"# Of PyPI\na-b==1 \\\n  {HASH} \\\n  {HASH}\nc==2 {HASH}\n",
     "tests/fetch.sh": SHELL + "pip install \\\n  --require-hashes -r a\npip install --no-index a\ncargo build --locked\n"
@@ -384,7 +394,9 @@ FAULTS = [
     ("core", "core/base/b.cpp", SPDX + "std::mutex lock_;\n"),
     ("links", "docs/b.md", "[gone](gone.md)\n"),
     ("links", "docs/b.md", "[gone](a.md#gone)\n"),
-    ("folders", FOLDERS, "| [a part](core/a_test.cpp) |\n"),
+    ("folders", FOLDERS, "| [a part](core/a_test.cpp) |\n## The long stage\n| `b` |\n| `c` |\n"),
+    ("parts", FOLDERS, "| [core](core) |\n| `c` |\n## The long stage\n| `b` |\n"),
+    ("parts", FOLDERS, "| [core](core) |\n## The long stage\n| `b` |\n| `c` |\n| `d` |\n"),
     ("hardening", GO_FLAGS, SPDX + "// -fguarded\n// #cgo LDFLAGS: -Wl,-z,now\n"),
     ("hardening", RUST_FLAGS, SPDX + 'const FLAGS: &[&str] = &["-fguarded"]; // -fmarked\n'),
     ("downloads", "docs/requirements.txt", f"a==1 {HASH}\nb==1\n"),
