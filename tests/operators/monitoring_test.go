@@ -24,10 +24,12 @@ const monitoring = "../../capi/packaging/monitoring/"
 // labels are those of a family's series.
 type labels map[string]bool
 
-// dcgm are the families of NVIDIA's exporter that are used.
-var dcgm = map[string]labels{
+// ofOthers are the families of NVIDIA's exporter and of node_exporter that are used.
+var ofOthers = map[string]labels{
 	"DCGM_FI_DEV_FB_USED":  {"UUID": true},
 	"DCGM_FI_DEV_GPU_UTIL": {"UUID": true},
+
+	"node_textfile_mtime_seconds": {"file": true},
 }
 
 // ofTarget are the labels that Prometheus adds (prometheus.yml).
@@ -47,7 +49,7 @@ func pages(t *testing.T) map[string]labels {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no pages in CACHALOT_PAGES=%q: %v", folder, err)
 	}
-	families := maps.Clone(dcgm)
+	families := maps.Clone(ofOthers)
 	for _, file := range files {
 		text, err := os.ReadFile(folder + "/" + file.Name())
 		if err != nil {

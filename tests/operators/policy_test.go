@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	admissionregistration "k8s.io/api/admissionregistration/v1"
@@ -25,6 +26,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/pod-security-admission/api"
+	security "k8s.io/pod-security-admission/policy"
 	strict "sigs.k8s.io/yaml"
 )
 
@@ -164,7 +167,8 @@ func server(mode string) *core.Pod {
 	if mode != "" {
 		pod.Labels["cachalot.io/run"] = mode
 	}
-	pod.Spec.Volumes = []core.Volume{{Name: "models"}}
+	empty := core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{}}
+	pod.Spec.Volumes = []core.Volume{{Name: "models", VolumeSource: empty}}
 	pod.Spec.Containers = []core.Container{{
 		Name: "server", Image: "server:1", Env: []core.EnvVar{{Name: "PORT", Value: "8000"}},
 		Resources: core.ResourceRequirements{Limits: core.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}},
@@ -185,7 +189,7 @@ func TestThePolicyServesContainersThatHaveAGpu(t *testing.T) {
 	values := environmentOf(pod.Spec.Containers[0])
 	for name, value := range map[string]string{
 		"PORT": "8000", "LD_AUDIT": "/cachalot/lib/cachalot/libcachalot_audit.so", "CACHALOT_RUN_FREE": "event",
-		"CACHALOT_RUN_METRICS": "/cachalot-output/%p.prom",
+		"CACHALOT_RUN_METRICS": "/cachalot-output/server-%p.prom",
 	} {
 		if values[name] != value {
 			t.Errorf("%s is %q, not %q", name, values[name], value)
@@ -200,18 +204,111 @@ func TestThePolicyServesContainersThatHaveAGpu(t *testing.T) {
 	if len(pod.Spec.Volumes) != 3 || pod.Spec.Volumes[0].Name != "models" {
 		t.Errorf("volumes: %v", pod.Spec.Volumes)
 	}
-	copies := pod.Spec.InitContainers
-	if len(copies) != 1 || !slices.Equal(copies[0].Command, []string{"copy-cachalot", "/cachalot"}) {
-		t.Fatalf("init containers: %v", copies)
+	added := pod.Spec.InitContainers
+	if len(added) != 2 || !slices.Equal(added[0].Command, []string{"copy-cachalot", "/cachalot"}) {
+		t.Fatalf("init containers: %v", added)
 	}
-	if !slices.Equal(copies[0].SecurityContext.Capabilities.Drop, []core.Capability{"ALL"}) {
-		t.Errorf("capabilities: %v", copies[0].SecurityContext.Capabilities)
+	for _, container := range added {
+		if !slices.Equal(container.SecurityContext.Capabilities.Drop, []core.Capability{"ALL"}) {
+			t.Errorf("capabilities of %s: %v", container.Name, container.SecurityContext.Capabilities)
+		}
+		if limits := container.Resources.Limits; limits.Cpu().MilliValue() != 100 || limits.Memory().Value() != 64<<20 {
+			t.Errorf("limits of %s: %v", container.Name, limits)
+		}
+	}
+}
+
+func TestThePagesOfAPodHaveAContainerThatServesThem(t *testing.T) {
+	pod := newEvaluator(t).admitted(server("wait"))
+	if pod.Labels["cachalot.io/metrics"] != "true" || pod.Labels["app"] != "server" {
+		t.Errorf("labels: %v", pod.Labels)
+	}
+	i := slices.IndexFunc(pod.Spec.InitContainers, func(c core.Container) bool { return c.Name == "cachalot-metrics" })
+	if i < 0 {
+		t.Fatalf("init containers: %v", pod.Spec.InitContainers)
+	}
+	exporter := pod.Spec.InitContainers[i]
+	folder := exporter.VolumeMounts[0].MountPath
+	if !slices.Contains(exporter.Args, "--collector.textfile.directory="+folder) {
+		t.Errorf("it has %s and serves %v", folder, exporter.Args)
+	}
+	if !strings.HasPrefix(environmentOf(pod.Spec.Containers[0])["CACHALOT_RUN_METRICS"], folder+"/") {
+		t.Errorf("the pages are not in %s", folder)
+	}
+	if exporter.RestartPolicy == nil || *exporter.RestartPolicy != core.ContainerRestartPolicyAlways {
+		t.Error("the server waits for its end")
+	}
+	if ports := exporter.Ports; len(ports) != 1 || ports[0].Name != "metrics" || ports[0].ContainerPort != 9100 {
+		t.Errorf("ports: %v", ports)
+	}
+}
+
+func TestTheFilesOfContainersHaveNamesOfTheirOwn(t *testing.T) {
+	for mode, variable := range map[string]string{"wait": "CACHALOT_RUN_METRICS", "record": "CACHALOT_RECORD"} {
+		pod := server(mode)
+		pod.Spec.Containers[1].Resources = pod.Spec.Containers[0].Resources
+		containers := newEvaluator(t).admitted(pod).Spec.Containers
+		first, second := environmentOf(containers[0])[variable], environmentOf(containers[1])[variable]
+		if first == second || !strings.Contains(first, "%p") || !strings.Contains(second, "%p") {
+			t.Errorf("%s: %q, %q", variable, first, second)
+		}
+	}
+}
+
+// forbidden gives what the standard "restricted" of namespaces has against a pod.
+func forbidden(t *testing.T, pod *core.Pod) string {
+	t.Helper()
+	evaluator, err := security.NewEvaluator(security.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	found := security.AggregateCheckResults(evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec))
+	return found.ForbiddenDetail()
+}
+
+// restricted gives a server whose containers say themselves what the standard wants; others have nothing of the pod.
+func restricted(mode string) *core.Pod {
+	pod := server(mode)
+	yes, no := true, false
+	for i := range pod.Spec.Containers {
+		pod.Spec.Containers[i].SecurityContext = &core.SecurityContext{
+			RunAsNonRoot: &yes, AllowPrivilegeEscalation: &no,
+			Capabilities:   &core.Capabilities{Drop: []core.Capability{"ALL"}},
+			SeccompProfile: &core.SeccompProfile{Type: core.SeccompProfileTypeRuntimeDefault},
+		}
+	}
+	return pod
+}
+
+func TestARestrictedNamespaceTakesThePods(t *testing.T) {
+	var pod core.Pod
+	read(t, "pod.yaml", &pod)
+	if found := forbidden(t, &pod); found != "" {
+		t.Errorf("pod.yaml: %s", found)
+	}
+	for _, mode := range []string{"wait", "record"} {
+		admitted := newEvaluator(t).admitted(restricted(mode))
+		if found := forbidden(t, admitted); found != "" {
+			t.Errorf("%s: %s", mode, found)
+		}
+		for i := range admitted.Spec.InitContainers {
+			open := admitted.DeepCopy()
+			open.Spec.InitContainers[i].SecurityContext.SeccompProfile = nil
+			if found := forbidden(t, open); !strings.Contains(found, open.Spec.InitContainers[i].Name) {
+				t.Errorf("%s: without a profile of system calls the pod is taken: %q", mode, found)
+			}
+		}
 	}
 }
 
 func TestThePolicyRecords(t *testing.T) {
-	values := environmentOf(newEvaluator(t).admitted(server("record")).Spec.Containers[0])
-	if values["CACHALOT_RECORD"] != "/cachalot-output/%p.trace" {
+	pod := newEvaluator(t).admitted(server("record"))
+	if len(pod.Spec.InitContainers) != 1 || pod.Labels["cachalot.io/metrics"] != "" {
+		t.Errorf("pages are served that nothing writes: %v", pod)
+	}
+	values := environmentOf(pod.Spec.Containers[0])
+	if values["CACHALOT_RECORD"] != "/cachalot-output/server-%p.trace" {
 		t.Errorf("CACHALOT_RECORD is %q", values["CACHALOT_RECORD"])
 	}
 	if _, is := values["CACHALOT_RUN_FREE"]; is {
@@ -238,7 +335,7 @@ func TestThePolicyKeepsInitContainersAndAddsItsOwnOnce(t *testing.T) {
 	once := policy.admitted(pod)
 	twice := policy.admitted(once)
 	for _, admitted := range []*core.Pod{once, twice} {
-		if len(admitted.Spec.InitContainers) != 2 || len(admitted.Spec.Volumes) != 3 ||
+		if len(admitted.Spec.InitContainers) != 3 || len(admitted.Spec.Volumes) != 3 ||
 			len(admitted.Spec.Containers[0].Env) != 4 {
 			t.Errorf("%v", admitted.Spec)
 		}
