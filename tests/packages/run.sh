@@ -93,7 +93,8 @@ channel_debian() {
 tools=$folder/tools
 bring_tools() {
   need python3-venv
-  set -- tests/packages/requirements.txt capi/packaging/sbom/requirements.txt capi/packaging/signing/provenance-requirements.txt
+  set -- tests/packages/requirements.txt capi/packaging/sbom/requirements.txt \
+    capi/packaging/signing/provenance-requirements.txt
   cat "$@" >"$folder/requirements.txt"
   cmp -s "$folder/requirements.txt" "$tools/requirements.txt" && return
   python3 -m venv --clear "$tools"
@@ -233,8 +234,8 @@ channel_maven() {
 # What docs/releasing.md tells users to do in a folder with files that they have downloaded.
 verify_provenance() { "$tools/bin/python" "$1/provenance.py" verify "$1" "${2:-$key}"; }
 verify_signed() {
-  (cd "$1" && gpg --batch --verify SHA256SUMS.asc SHA256SUMS && sha256sum --quiet --check --ignore-missing SHA256SUMS) &&
-    verify_provenance "$1"
+  (cd "$1" && gpg --batch --verify SHA256SUMS.asc SHA256SUMS &&
+    sha256sum --quiet --check --ignore-missing SHA256SUMS) && verify_provenance "$1"
 }
 
 # refused WHY COMMAND...: it fails and says so in its last line.
