@@ -2,8 +2,9 @@
 
 // Package metrics gives the statistics of a cachalot allocator to Prometheus, as a collector or by HTTP.
 //
-// The metrics are those of Allocator.Metrics, with the same names, types and labels: docs/serving.md lists them. What
-// the library comes to tell later is there without a change here, since its own page is what is read.
+// The metrics are those of Allocator.Metrics, with the same names, types and labels: docs/serving.md lists them. Those of
+// a device also have the label uuid: that of the GPU or of the instance of a divided GPU (MIG), empty where it is not known.
+// What the library comes to tell later is there without a change here, since its own page is what is read.
 //
 //	prometheus.MustRegister(metrics.NewCollector(allocator))
 package metrics
@@ -83,6 +84,11 @@ func (c *Collector) collect() []prometheus.Metric {
 	if err != nil {
 		return []prometheus.Metric{prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)}
 	}
+	return c.metrics(families)
+}
+
+func (c *Collector) metrics(families map[string]*dto.MetricFamily) []prometheus.Metric {
+	addUuids(families)
 	var found []prometheus.Metric
 	for _, family := range families {
 		for _, series := range family.GetMetric() {
@@ -103,6 +109,34 @@ func (c *Collector) families() (map[string]*dto.MetricFamily, error) {
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	return parser.TextToMetricFamilies(strings.NewReader(page))
+}
+
+// addUuids gives each series of a device the label uuid of cachalot_device_info. It is empty where that does not know the
+// device, since a registry refuses a name whose series have different labels.
+func addUuids(families map[string]*dto.MetricFamily) {
+	name, uuids := "uuid", map[string]string{}
+	for _, series := range families["cachalot_device_info"].GetMetric() {
+		uuids[labelOf(series, "device").GetValue()] = labelOf(series, name).GetValue()
+	}
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			device := labelOf(series, "device")
+			if device != nil && labelOf(series, name) == nil {
+				uuid := uuids[device.GetValue()]
+				series.Label = append(series.Label, &dto.LabelPair{Name: &name, Value: &uuid})
+			}
+		}
+	}
+}
+
+// labelOf gives nil where the series has no such label.
+func labelOf(series *dto.Metric, name string) *dto.LabelPair {
+	for _, label := range series.GetLabel() {
+		if label.GetName() == name {
+			return label
+		}
+	}
+	return nil
 }
 
 func (c *Collector) metric(family *dto.MetricFamily, series *dto.Metric) prometheus.Metric {
