@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <thread>
 
@@ -64,6 +65,15 @@ std::string line_of_mappings(int64_t process, const MappingCache::Counts& counts
   return format("virtual %lld %llu %llu\n", static_cast<long long>(process),
                 static_cast<unsigned long long>(counts.requests),
                 static_cast<unsigned long long>(counts.created));
+}
+
+bool has_process(const std::string& path) { return path.find("%p") != std::string::npos; }
+
+// Containers of a pod have processes of the same number. Their pages have names of their own in the folder that they
+// share, and so a series that has the name is in one page only.
+std::string name_of_page(const std::string& path, int64_t process) {
+  const std::string name = std::filesystem::path(path).stem();
+  return path_of_process(has_process(name) ? name : "%p", process);
 }
 
 OfProcess<Server> server_of_process;
@@ -526,7 +536,7 @@ std::string Server::metrics(const std::vector<ServedContext*>& ended) {
   };
   for (ServedContext* const served : ended) add(*served);
   for_each(add);
-  all.process = static_cast<uint64_t>(process_);
+  all.process = name_of_page(options_.metrics, process_);
   return all.devices.empty() ? "" : metrics_text(all);
 }
 
@@ -534,6 +544,7 @@ std::string Server::metrics(const std::vector<ServedContext*>& ended) {
 void Server::write_metrics(const std::vector<ServedContext*>& ended) {
   if (options_.metrics.empty()) return;
   const std::lock_guard guard(metrics_mutex_);
+  if (is_page_removed_) return;
   const std::string text = metrics(ended);
   if (text.empty()) return;
   const std::string path = path_of_process(options_.metrics, process_);
@@ -545,6 +556,14 @@ void Server::write_metrics(const std::vector<ServedContext*>& ended) {
   rename(fresh.c_str(), path.c_str());
 }
 
+// A page that no later process writes anew would be read for ever.
+void Server::end_page() {
+  if (!has_process(options_.metrics)) return write_metrics();
+  const std::lock_guard guard(metrics_mutex_);
+  unlink(path_of_process(options_.metrics, process_).c_str());
+  is_page_removed_ = true;
+}
+
 void Server::tell_end(ServedContext& served) {
   append_line(options_.list, line_of_end(process_, served, not_served_.exchange(0)));
 }
@@ -553,7 +572,7 @@ void Server::finish() noexcept {
   attempt([&] {
     finish_ends();
     for_each([&](ServedContext& served) { tell_end(served); });
-    write_metrics();
+    end_page();
     const MappingCache::Counts counts = mappings_ ? mappings_->counts() : MappingCache::Counts{};
     if (counts.requests != 0) append_line(options_.list, line_of_mappings(process_, counts));
   });

@@ -134,6 +134,7 @@ class Server final : DriverContexts::Observer {
   // ended: contexts that are to be in it once more.
   std::string metrics(const std::vector<ServedContext*>& ended);
   void write_metrics(const std::vector<ServedContext*>& ended = {});
+  void end_page();
 
   const RunOptions options_;
   const int64_t process_;
@@ -146,6 +147,7 @@ class Server final : DriverContexts::Observer {
   std::mutex passed_on_mutex_;
   std::unordered_multimap<DeviceAddress, Context> passed_on_;
   std::mutex metrics_mutex_;
+  bool is_page_removed_ = false;  // under the mutex
   // Before the lock of the captures, behind that of the contexts.
   std::mutex making_;
   std::vector<std::pair<Context, DeviceOrdinal>> peers_;  // and who has access to the memory there

@@ -7,9 +7,11 @@ Usage: run_test.py CACHALOT FOLDER [unittest arguments]
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+import time
 import unittest
 
 import record_test
@@ -83,26 +85,49 @@ class Run(Record):
             self.assertEqual(out, "")
             self.assertIn("--virtual cachalot cannot be with --limit or --clear", err)
 
+    def pages(self):
+        return [name for name in os.listdir(self.folder) if name.endswith(".prom")]
+
+    def start_with_page(self, name, *options):
+        """A program that waits, once its page is there; its text."""
+        known = self.pages()
+        process = self.start("--trim-idle", "3", "--metrics", self.path(name), *options, "--", program(), "open", "9",
+                             "wait")
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.terminate)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        for _ in range(400):
+            for page in self.pages():
+                if page not in known:
+                    with open(self.path(page), encoding="utf-8") as file:
+                        return process, page, file.read()
+            time.sleep(0.02)
+        self.fail("no page in 8 s")
+
     def test_metrics_are_written_to_a_file_of_each_process(self):
-        self.record("--metrics", self.path("%p.prom"), "--tenant", "chat", "--", program(), "open", "9")
-        (name,) = [name for name in os.listdir(self.folder) if name.endswith(".prom")]
-        with open(self.path(name), encoding="utf-8") as file:
-            text = file.read()
+        _, _, text = self.start_with_page("%p.prom", "--tenant", "chat")
         self.assertRegex(text, r'\ncachalot_reserved_bytes\{device="0",process="\d+",pool="small"\} 2097152\n')
         self.assertIn('"chat"', text)
         self.assertRegex(text, r'\ncachalot_device_info\{device="0",process="\d+",uuid="(GPU-00010203-0405-0607-0809-0a0b0c0d'
                                r'0e0f)",gpu_uuid="\1",pci_bus_id="0000:1a:00\.0"\} 1\n')
 
     def test_a_reader_of_all_pages_can_tell_processes_apart(self):
-        for _ in range(2):
-            self.record("--metrics", self.path("%p.prom"), "--", program(), "open", "9")
         series = []
-        for name in os.listdir(self.folder):
-            if name.endswith(".prom"):
-                with open(self.path(name), encoding="utf-8") as file:
-                    series += [line.rsplit(" ", 1)[0] for line in file if not line.startswith("#")]
+        for name in ("%p.prom", "%p.prom", "server-%p.prom"):
+            _, page, text = self.start_with_page(name)
+            self.assertIn(f'process="{page.removesuffix(".prom")}"', text)
+            series += [line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")]
         self.assertGreater(len(series), 50)
         self.assertEqual(len(series), len(set(series)))
+
+    def test_a_page_of_a_process_ends_with_it_and_one_of_all_stays(self):
+        for name, left in (("server-%p.prom", []), ("run.prom", ["run.prom"])):
+            self.record("--metrics", self.path(name), "--", program(), "open", "9", "spawn:" + program())
+            self.assertEqual(self.pages(), left)
+        process, page, _ = self.start_with_page("server-%p.prom")
+        os.kill(int(re.search(r"\d+", page).group()), signal.SIGKILL)
+        process.wait()
+        self.assertIn(page, self.pages())
 
     def test_idle_memory_goes_back(self):
         process = self.start("--trim-idle", "1", "--metrics", self.path("run.prom"), "--", program(), "open", "9", "wait")

@@ -299,7 +299,7 @@ class MetricsWriter {
   }
 
   std::string process_label() const {
-    return metrics_.process == 0 ? "" : format(",process=\"%" PRIu64 "\"", metrics_.process);
+    return metrics_.process.empty() ? "" : ",process=\"" + label_value(metrics_.process) + "\"";
   }
 
   // The usual shape for facts that are no number: labels, and the value 1.

@@ -44,7 +44,7 @@ struct Metrics {
   std::string release;  // that it follows
   std::string backend;
   bool is_serving = false;  // the serving policy decides
-  uint64_t process = 0;     // where pages of several are read together: which; 0: they are not
+  std::string process;      // where pages of several are read together: which; "": they are not
   std::vector<DeviceMetrics> devices;
   std::optional<PinnedStats> pinned;  // nothing where no pinned memory was used
 };
