@@ -25,6 +25,8 @@ if(CACHALOT_BUILD_PROXY)
   install(TARGETS cachalot_cuda_proxy cachalot_audit
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cachalot COMPONENT tools)
 endif()
+install(DIRECTORY ${CACHALOT_LICENCES}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/cachalot/licenses COMPONENT tools
+  OPTIONAL)
 
 install(DIRECTORY include/cachalot ${CMAKE_CURRENT_BINARY_DIR}/include/cachalot
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development

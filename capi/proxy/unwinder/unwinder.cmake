@@ -40,6 +40,8 @@ else()
   endif()
 endif()
 
+set(CACHALOT_CARGO "${CACHALOT_CARGO}" CACHE INTERNAL "Cargo, where the unwinder is built")
+
 function(cachalot_link_unwinder target)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/unwinder)
   set(library ${folder}/release/libcachalot_unwinder.a)
@@ -49,6 +51,7 @@ function(cachalot_link_unwinder target)
     DEPENDS ${unwinder}/src/lib.rs ${unwinder}/Cargo.toml ${unwinder}/Cargo.lock
     COMMENT "Building the unwinder" VERBATIM)
   add_custom_target(cachalot_unwinder DEPENDS ${library})
+  cachalot_add_crate_licences(${CACHALOT_CARGO} ${unwinder}/Cargo.toml)
   add_dependencies(${target} cachalot_unwinder)
   target_compile_definitions(${target} PRIVATE CACHALOT_HAS_STACKS)
   target_link_libraries(${target} PRIVATE ${library})
