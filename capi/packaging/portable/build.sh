@@ -63,7 +63,8 @@ build_core_alone() {
 build_core() {
   fetch_debian "$arch"
   PKG_CONFIG_LIBDIR="$debian/usr/lib/$arch-linux-gnu/pkgconfig" configure_core \
-    -DCACHALOT_BUILD_TOOLS=ON -DCMAKE_FIND_ROOT_PATH="$debian" -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER \
+    -DCACHALOT_BUILD_TOOLS=ON -DCACHALOT_STACKS=ON \
+    -DCMAKE_FIND_ROOT_PATH="$debian" -DCMAKE_FIND_ROOT_PATH_MODE_PROGRAM=NEVER \
     -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY \
     -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY -DCMAKE_LIBRARY_ARCHITECTURE="$arch-linux-gnu"
   cmake --build "$work/$arch/core" --target cachalot_static cachalot_cuda_proxy cachalot_audit cachalot_cli
@@ -130,9 +131,22 @@ install_libraries() {
 install_program() {
   cmake --install "$work/$arch/core" --prefix "$prefix" --strip --component tools >>"$work/$arch/install.log"
   cp LICENSE LICENSE-APACHE LICENSE-MIT "$prefix"
-  for name in zlib1g-dev liblzma-dev libsqlite3-dev nlohmann-json3-dev libcli11-dev cpp-httplib; do
-    install -D -m 644 "$debian/usr/share/doc/$name/copyright" "$prefix/share/doc/cachalot/licenses/$name"
-  done
+  install_licences
+}
+
+# Of what is linked into these binaries and not into those of other builds, by the names of capi/packaging/parts.py.
+install_licences() {
+  while read -r name text; do
+    install -m 644 "$text" "$prefix/share/doc/cachalot/licenses/$name"
+  done <<END
+zlib $debian/usr/share/doc/zlib1g-dev/copyright
+liblzma $debian/usr/share/doc/liblzma-dev/copyright
+sqlite3 $debian/usr/share/doc/libsqlite3-dev/copyright
+libc++ $zig/ziglang/lib/libcxx/LICENSE.TXT
+libc++abi $zig/ziglang/lib/libcxxabi/LICENSE.TXT
+libunwind $zig/ziglang/lib/libunwind/LICENSE.TXT
+zig-compiler-rt $zig/ziglang/LICENSE
+END
 }
 
 packages='cmake ninja-build binutils g++ python3 pkgconf'

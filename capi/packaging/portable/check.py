@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Reads the libraries and the program of a prefix that build.sh has made, prints what each needs of the system, and fails
-where that is more than is promised.
+where that is more than is promised, or where the text of a licence is missing.
 
     check.py PREFIX [--libraries] [--self-test]
-        --libraries   there is no program
+        --libraries   there is no program, and no text of a licence
         --self-test   expects to find a fault in each file under bounds that are too low
 """
 
@@ -12,6 +12,9 @@ import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+from parts import TEXTS, parts_of
 
 # What is promised of each file, as docs/releasing.md says it: the newest versions that it may need, and what it defines
 # for others. A file without GLIBCXX is one without a C++ library of the system's.
@@ -68,12 +71,19 @@ def faults(path, is_self_test):
         yield from (f"it needs {name}" for name in needed if name in CPP_LIBRARIES)
 
 
+def without_text(prefix, arch):
+    """The parts whose licences are not in the prefix."""
+    texts = {part.name: prefix / TEXTS / part.name for part in parts_of(arch)}
+    return [name for name, path in texts.items() if not path.is_file() or not path.read_text().strip()]
+
+
 def main():
     prefix = pathlib.Path(sys.argv[1])
     is_self_test = "--self-test" in sys.argv
     files = [path for path in sorted((prefix / "lib").rglob("lib*"))
              if path.is_file() and not path.is_symlink() and re.search(r"\.(a|so[\d.]*)$", path.name)]
-    if "--libraries" not in sys.argv:
+    has_program = "--libraries" not in sys.argv
+    if has_program:
         files.append(prefix / "bin/cachalot")
     found = {path: list(faults(path, is_self_test)) for path in files}
     for path, lines in found.items():
@@ -83,8 +93,13 @@ def main():
             print(f"{path}: {line}", file=sys.stderr)
     if is_self_test:
         blind = [path.name for path in files if path.suffix != ".a" and not found[path]]
+        if has_program and len(without_text(prefix / "nowhere", prefix.name)) < 10:
+            blind.append(TEXTS)
         sys.exit(f"no fault is found in {blind}" if blind or not files else 0)
-    sys.exit(1 if any(found.values()) or len(files) < 4 else 0)
+    missing = without_text(prefix, prefix.name) if has_program else []
+    for name in missing:
+        print(f"{prefix / TEXTS}: the licence of {name} is missing", file=sys.stderr)
+    sys.exit(1 if missing or any(found.values()) or len(files) < 4 else 0)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,9 @@ that two builds have the same one. Exit status: 0 it is written and valid, 1 it 
 
 import datetime
 import hashlib
-import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 
 from spdx_tools.common.spdx_licensing import spdx_licensing
@@ -25,13 +23,10 @@ from spdx_tools.spdx.model import (Actor, ActorType, Checksum, ChecksumAlgorithm
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 from spdx_tools.spdx.writer.write_anything import write_file
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+from parts import ROOT, output_of, parts_of
+
 LICENCE = spdx_licensing.parse("MIT OR Apache-2.0")
-UNWINDER = ROOT / "capi/proxy/unwinder/Cargo.toml"
-
-
-def output_of(*command):
-    return subprocess.run([str(word) for word in command], check=True, text=True, capture_output=True).stdout
 
 
 def commit_time():
@@ -58,49 +53,17 @@ def verification_code(files):
     return PackageVerificationCode(hashlib.sha1("".join(sums).encode()).hexdigest())
 
 
-def linked(name, version, licence, location=None, checksums=()):
+def linked(part):
     """A package whose code is in the binaries."""
-    identity = "SPDXRef-Package-" + re.sub(r"[^A-Za-z0-9.-]", "-", f"{name}-{version}")
-    return Package(identity, name, location or SpdxNoAssertion(), version, files_analyzed=False,
-                   license_concluded=spdx_licensing.parse(licence), license_declared=spdx_licensing.parse(licence),
-                   checksums=list(checksums), supplier=SpdxNoAssertion())
+    licence = spdx_licensing.parse(part.licence)
+    return Package("SPDXRef-Package-" + re.sub(r"[^A-Za-z0-9.-]", "-", f"{part.name}-{part.version}"), part.name,
+                   part.location or SpdxNoAssertion(), part.version, files_analyzed=False, license_concluded=licence,
+                   license_declared=licence, supplier=SpdxNoAssertion(),
+                   checksums=[Checksum(ChecksumAlgorithm.SHA256, part.sha256)] if part.sha256 else [])
 
 
-def compiler_packages():
-    """LLVM's C++ library, which Zig's compiler links in."""
-    zig = ROOT / "build/zig/ziglang/zig"
-    version = re.search(r"clang version ([\d.]+)", output_of(zig, "c++", "--version"))[1]
-    for name in ("libc++", "libc++abi", "libunwind"):
-        yield linked(name, version, "Apache-2.0 WITH LLVM-exception")
-    yield linked("zig-compiler-rt", output_of(zig, "version").strip(), "MIT")
-
-
-def crate_packages():
-    """The unwinder and the crates that it needs, by Cargo's own word."""
-    graph = json.loads(output_of("cargo", "metadata", "--format-version=1", "--locked", "--manifest-path", UNWINDER))
-    lock = (UNWINDER.parent / "Cargo.lock").read_text()
-    for crate in sorted(graph["packages"], key=lambda crate: crate["name"]):
-        found = re.search(rf'name = "{crate["name"]}"\nversion = "{crate["version"]}"\nsource.*\nchecksum = "(\w+)"', lock)
-        if found:
-            yield linked(crate["name"], crate["version"], crate["license"].replace("/", " OR "),
-                         f"https://crates.io/crates/{crate['name']}/{crate['version']}",
-                         [Checksum(ChecksumAlgorithm.SHA256, found[1])])
-
-
-# What the program cachalot is linked with: the name of pkg-config's file, and the licence.
-PROGRAM_PACKAGES = {"zlib": "Zlib", "liblzma": "LicenseRef-Public-Domain", "sqlite3": "blessing",
-                    "nlohmann_json": "MIT", "CLI11": "BSD-3-Clause", "cpp-httplib": "MIT"}
 PUBLIC_DOMAIN = ExtractedLicensingInfo("LicenseRef-Public-Domain", "The authors have put it into the public domain.",
                                        "Public domain")
-
-
-def program_packages(arch):
-    """What portable/debian.sh has fetched for the machine."""
-    usr = ROOT / "build/portable/debian" / arch / "usr"
-    for name, licence in PROGRAM_PACKAGES.items():
-        (description,) = [path for folder in ("share", f"lib/{arch}-linux-gnu")
-                          for path in [usr / folder / "pkgconfig" / f"{name}.pc"] if path.exists()]
-        yield linked(name, re.search(r"^Version: (\S+)", description.read_text(), re.MULTILINE)[1], licence)
 
 
 def document_of(prefix):
@@ -110,9 +73,7 @@ def document_of(prefix):
     whole = Package("SPDXRef-Package-cachalot", "cachalot", SpdxNoAssertion(), version, files_analyzed=True,
                     verification_code=code, license_concluded=LICENCE, license_declared=LICENCE,
                     license_info_from_files=[LICENCE], supplier=Actor(ActorType.ORGANIZATION, "The cachalot authors"))
-    packages = [*compiler_packages(), *program_packages(prefix.name)]
-    if prefix.name == "x86_64":  # the unwinder is for this machine only
-        packages += crate_packages()
+    packages = [linked(part) for part in parts_of(prefix.name)]
     name = f"cachalot-{version}-{prefix.name}"
     made = CreationInfo("SPDX-2.3", "SPDXRef-DOCUMENT", name, f"https://spdx.org/spdxdocs/{name}-{code.value}",
                         [Actor(ActorType.TOOL, "spdx-tools")], commit_time())
