@@ -23,19 +23,13 @@ cd "$(dirname "$0")/../../.."
 . tests/need.sh
 . capi/packaging/portable/zig.sh
 . capi/packaging/portable/debian.sh
+. capi/packaging/portable/folder.sh
 
-folder=build/portable
-if [ "${1-}" = --quick ]; then
-  folder=$folder/quick
-  shift
-fi
 work=$folder/work
 readonly common="-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_SYSTEM_NAME=Linux
   -DCACHALOT_BUILD_TESTS=OFF -DCACHALOT_BUILD_EXAMPLES=OFF"
 # The folder of the sources is in no file.
 flags="-g0 -ffile-prefix-map=$PWD=."
-
-is_quick() { [ $folder != build/portable ]; }
 
 # configure TREE OPTION...
 configure() {
@@ -163,16 +157,16 @@ need $packages
 fetch_zig
 bindings/onnxruntime/fetch.sh
 optimization='' without=''
-if is_quick; then
+if [ -n "$quick" ]; then
   optimization=-DCMAKE_CXX_FLAGS_RELEASE=-O1 without=--libraries
 fi
 for arch; do
-  if is_quick; then build_core_alone; else build_core; fi
+  if [ -n "$quick" ]; then build_core_alone; else build_core; fi
   find_runtime
   join_core
   write_stand_ins
   build_libraries
   install_libraries
-  is_quick || install_program
+  [ -n "$quick" ] || install_program
   capi/packaging/portable/check.py "$prefix" $without
 done

@@ -8,15 +8,11 @@ set -eu
 cd "$(dirname "$0")/../../.."
 . tests/need.sh
 . capi/packaging/portable/debian.sh
-folder=$PWD/build/portable
-if [ "$1" = --quick ]; then
-  folder=$folder/quick
-  shift
-fi
+. capi/packaging/portable/folder.sh
 arch=$1 release=$2
 shift 2
-prefix=$folder/$arch
-work=$folder/work/$arch/verify
+prefix=$PWD/$folder/$arch
+work=$PWD/$folder/work/$arch/verify
 program=$work/cachalot_verify
 mkdir -p "$work"
 
