@@ -55,6 +55,10 @@ find "$context" -exec touch {} +
 root=$(in_store mount "$(in_store from "$image")")
 [ "$(in_store inspect --type image --format '{{.OCIv1.Config.User}}' "$image")" = 65532:65532 ]
 
+for text in LICENSE LICENSE-APACHE LICENSE-MIT "$prefix"/share/doc/cachalot/licenses/*; do
+  cmp "$text" "$root/opt/cachalot/licenses/$(basename "$text")"
+done
+
 # ---- The pod
 
 # within ROOT USER MOUNTS... -- COMMAND...: a container.

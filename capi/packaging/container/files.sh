@@ -9,6 +9,7 @@ mkdir -p "$to/bin" "$to/lib"
 cp -P "$from/bin/cachalot" "$to/bin/"
 cp -P "$from"/lib/libcachalot.so* "$from"/lib/libcachalot_pluggable.so "$to/lib/"
 cp -R "$from/lib/cachalot" "$to/lib/"
+cp -R "$from/share/doc/cachalot/licenses" "$to/"
 chmod 755 "$to/bin/"*
 # Equal files make equal layers.
 find "$to" -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH:-0}" {} +
