@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # To be sourced: packages of other releases and machines of Debian's, fetched without a change of this system.
 
-# own_lists FOLDER SUITE KIND...: makes the folder, for own_apt. KIND: deb, deb-src
+# own_lists FOLDER SUITE: makes the folder, for own_apt.
 own_lists() {
   mkdir -p "$1/lists/partial" "$1/cache/archives/partial"
   : >"$1/status"
-  own_lists=$1 own_suite=$2
-  shift 2
-  printf "%s [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $own_suite main\n" \
-    "$@" >"$own_lists/sources.list"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $2 main" \
+    >"$1/sources.list"
 }
 
 # own_apt FOLDER ARGUMENT...: apt-get by the lists of the folder.

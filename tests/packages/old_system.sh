@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 
 # Ubuntu's keys, which Debian has in a later release.
 fetch_keys() {
-  own_lists "$work/keys" trixie deb
+  own_lists "$work/keys" trixie
   own_apt "$work/keys" update
   (cd "$work/keys" && own_apt "$work/keys" download ubuntu-keyring && dpkg-deb -x ./*.deb .)
 }
