@@ -82,8 +82,9 @@ stage_lint() {
   bindings/python/types/check.sh build/types
   fetch_onnxruntime
   cmake --preset lint >/dev/null
-  find build/lint -name 'unity_*.cxx' -print0 |
-    xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/lint --quiet \
+  # The longest first, so that no processor waits for it at the end.
+  find build/lint -name 'unity_*.cxx' -printf '%s %p\n' | sort -rn | cut -d' ' -f2 |
+    xargs -n 1 -P "$(nproc)" clang-tidy -p build/lint --quiet \
       --checks=-bugprone-suspicious-include --extra-arg=-Wno-unknown-warning-option \
       --extra-arg=-Wno-unused-command-line-argument
 }
