@@ -27,10 +27,11 @@ case $arch in
 esac
 fetch_debian "$arch"
 if [ ! -e "$program" ] || [ -n "$(find tests/differential "$prefix/lib" -newer "$program" -name '*.[ch]*')" ]; then
-  # shellcheck disable=SC2046,SC2086
-  "$arch-linux-gnu-g++" -std=c++20 -O1 -w -I"$prefix/include" -Itests/differential -I"$debian/usr/include" \
-    $(ls tests/differential/*.cpp | grep -v -e _test.cpp -e faults.cpp) -o "$program" -L"$prefix/lib" \
-    -Wl,-rpath,"$prefix/lib" -lcachalot "$debian/usr/lib/$arch-linux-gnu/libz.a" \
-    "$debian/usr/lib/$arch-linux-gnu/liblzma.a" -pthread
+  # As one file, since the headers are most of the work.
+  find tests/differential -maxdepth 1 -name '*.cpp' ! -name '*_test.cpp' ! -name faults.cpp -printf '#include "%p"\n' |
+    sort |
+    "$arch-linux-gnu-g++" -std=c++20 -O1 -w -I. -I"$prefix/include" -Itests/differential -I"$debian/usr/include" \
+      -x c++ - -x none -o "$program" -L"$prefix/lib" -Wl,-rpath,"$prefix/lib" -lcachalot \
+      "$debian/usr/lib/$arch-linux-gnu/libz.a" "$debian/usr/lib/$arch-linux-gnu/liblzma.a" -pthread
 fi
 $run "$program" --torch "$release" "$@"
