@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The texts of the licences of what others wrote and the program or its proxy has inside, one file for each: in the folder
+# The licences' texts of what others wrote and the program or its proxy has inside, one file for each: in the folder
 # licences of the build tree, from where they are installed with the program.
 
 set(CACHALOT_LICENCES ${PROJECT_BINARY_DIR}/licences)
