@@ -9,13 +9,20 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/need.sh
-need buildah bubblewrap debootstrap
+need buildah bubblewrap debootstrap prometheus-node-exporter curl jq
 prefix=$(realpath "$1") programs=$(realpath "$2")
 place=$PWD/build/operators base=$PWD/build/operators/base
 mkdir -p "$place"
 work=$(mktemp -d "$place/image.XXXXXX")
 in_store() { buildah --root "$place/store" --runroot "$work/run" --storage-driver vfs "$@"; }
-trap 'in_store rm --all >/dev/null; rm -rf "$work"' EXIT
+started=
+end() {
+  # shellcheck disable=SC2086
+  [ -z "$started" ] || { kill $started; wait $started; } 2>/dev/null || true
+  in_store rm --all >/dev/null
+  rm -rf "$work"
+}
+trap end EXIT
 
 expect() {
   grep -q -- "$2" "$1" && return
@@ -45,10 +52,14 @@ mkdir -p "$context/capi/packaging" "$context/build/portable"
 cp LICENSE LICENSE-APACHE LICENSE-MIT "$context"
 cp -R capi/packaging/container "$context/capi/packaging"
 cp -R "$prefix" "$context/build/portable/$(uname -m)"
+mkdir "$context/build/portable/work"  # of the portable build, and of no use here
+touch "$context/build/portable/work/object"
 build() {
-  in_store bud -q --no-cache --isolation chroot --timestamp 0 --build-arg BASE=localhost/debian:12-slim \
+  in_store bud -q --no-cache --isolation chroot --timestamp 0 --build-arg BASE=localhost/debian:12-slim "$@" \
     -f "$context/capi/packaging/container/Dockerfile" "$context" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 }
+sent=$(in_store mount "$(in_store from "$(build --target files)")")/portable
+[ "$(ls "$sent")" = "$(uname -m)" ] || { echo "more than prefixes is sent to the builder:" "$sent"/* >&2; exit 1; }
 image=$(build)
 find "$context" -exec touch {} +
 [ "$(build)" = "$image" ] || { echo "two builds differ" >&2; exit 1; }
@@ -58,6 +69,13 @@ root=$(in_store mount "$(in_store from "$image")")
 for text in LICENSE LICENSE-APACHE LICENSE-MIT "$prefix"/share/doc/cachalot/licenses/*; do
   cmp "$text" "$root/opt/cachalot/licenses/$(basename "$text")"
 done
+
+# The layer of cachalot lies on that of the base.
+in_store push -q "$image" "oci:$work/pushed"
+blobs=$work/pushed/blobs/sha256
+manifest=$blobs/$(jq -r '.manifests[0].digest' "$work/pushed/index.json" | cut -d: -f2)
+layer=$(jq -r '.layers[-1].digest' "$manifest" | cut -d: -f2)
+size="$(wc -c <"$blobs/$layer") bytes compressed, $(gzip -dc "$blobs/$layer" | wc -c) bytes of files"
 
 # ---- The pod
 
@@ -94,10 +112,34 @@ server LD_AUDIT=$audit CACHALOT_RUN_FREE=wait CACHALOT_RUN_METRICS=/output/audit
 expect "$work/output/audited.prom" '^cachalot_allocations_total.* 9$'
 server LD_AUDIT=$audit CACHALOT_RECORD=/output/audited.trace -- /driver/program open 9
 [ -s "$work/output/audited.trace" ]
+# Two containers of a pod, whose processes have the same number, and what reads their pages.
+for name in first second; do
+  server LD_AUDIT=$audit CACHALOT_RUN_FREE=wait CACHALOT_RUN_TRIM_IDLE=3 "CACHALOT_RUN_METRICS=/output/$name-%p.prom" \
+    -- /driver/program open 9 wait >"$work/$name" &
+  started="$started $!"
+done
+attempts=0
+until pages=$(ls "$work/output/first-"*.prom "$work/output/second-"*.prom 2>/dev/null); do
+  attempts=$((attempts + 1))
+  [ $attempts -lt 100 ] || { echo "no pages of two containers" >&2; exit 1; }
+  sleep 0.2
+done
+[ "$(echo "$pages" | sed 's/.*-//' | sort -u | wc -l)" -eq 1 ]  # the same number
+arguments=$(sed -n '/name: metrics  #/,/ports:/p' capi/packaging/kubernetes/pod.yaml | grep -o -- '--[^],]*')
+# shellcheck disable=SC2086
+prometheus-node-exporter $(echo "$arguments" | sed "s|=/output|=$work/output|") --web.listen-address=127.0.0.1:9177 \
+  2>"$work/log" &
+started="$started $!"
+curl -s --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:9177/metrics >"$work/scraped"
+expect "$work/scraped" '^node_textfile_scrape_error 0$'
+for name in first second; do
+  expect "$work/scraped" "^cachalot_allocations_total{.*process=\"$name-[0-9]*\".* 9\$"
+done
+
 if server -- touch /written 2>/dev/null; then echo "the root file system is not read-only" >&2; exit 1; fi
 
 # Programs without use for the driver, and those that do not find one, are as without cachalot.
 server LD_AUDIT=$audit CACHALOT_RUN_FREE=wait -- true
 ! server LD_AUDIT=$audit CACHALOT_RUN_FREE=wait LD_LIBRARY_PATH=/ -- /driver/program open 9 2>"$work/log" || exit 1
 expect "$work/log" 'program: no driver'
-echo "the image $image serves and records programs of other images"
+echo "the image $image serves and records programs of other images; its layer has $size"
