@@ -75,7 +75,7 @@ class Wheel(unittest.TestCase):
 
     def test_a_copy_of_the_folder_without_the_version_is_not_built(self):
         with tempfile.TemporaryDirectory() as folder:
-            copy = shutil.copytree(PACKAGE, pathlib.Path(folder, "copy"), symlinks=True)
+            copy = shutil.copytree(PACKAGE, pathlib.Path(folder, "package"), symlinks=True)
             command = [self.pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, copy]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             self.assertNotEqual(done.returncode, 0)
