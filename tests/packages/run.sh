@@ -183,6 +183,7 @@ channel_pypi() {
   for arch in x86_64 aarch64; do
     wheel=$(bindings/python/wheel/build.sh "$folder/wheel" $arch)
     mkdir -p "$folder/pypi"
+    case $wheel in *manylinux_2_27_"$arch".whl) ;; *) echo "$wheel is not for glibc 2.27" >&2; return 1 ;; esac
     cp "$wheel" "$folder/pypi"
     figure "$(basename "$wheel") $(size_of "$wheel")"
   done
@@ -271,7 +272,7 @@ verify_part() {
   refuse_changed 'the provenance has [0-9a-f]*, the file' "$amalgamation" verify_provenance "$part"
   refuse_changed 'did NOT match' "$amalgamation" verify_signed "$part"
   refuse_changed 'BAD signature' "$part/SHA256SUMS" verify_signed "$part"
-  refuse_changed 'Error\|provenance' "$part/provenance.intoto.json" verify_provenance "$part"
+  refuse_changed 'JSONDecodeError\|binascii\|ignature' "$part/provenance.intoto.json" verify_provenance "$part"
   touch "$part/unknown"
   refused 'no such file' verify_provenance "$part"
   rm "$part/unknown"
@@ -300,7 +301,7 @@ channel_signed() {
   cp "$folder"/release/* "$work"
   capi/packaging/signing/sign.sh "$work" "$key"
   count=$(find "$work" -type f ! -name 'SHA256SUMS*' ! -name provenance.intoto.json | wc -l)
-  verify_signed "$work" | grep "^$count of $count files"
+  verify_signed "$work" | grep "^$count of $count files, of commit $commit"
   verify_part
   figure "$count files"
 }
@@ -340,6 +341,12 @@ all="binaries pypi crates go maven amalgamation fetched debian conan vcpkg conda
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $all
 need cmake ninja-build g++ git
+# What another commit has made is no part of this release.
+commit=$(git rev-parse HEAD)
+if [ "$(cat "$folder/commit" 2>/dev/null)" != "$commit" ]; then
+  for made in archives pypi crates go maven debian; do rm -rf "${folder:?}/$made"; done
+  echo "$commit" >"$folder/commit"
+fi
 mkdir -p "$folder/archives"
 : >"$folder/figures"
 source=$(capi/packaging/source.sh "$folder/archives")

@@ -10,6 +10,7 @@ FOLDER/provenance.intoto.json.
 Needs the packages of provenance-requirements.txt, GnuPG, and Git to sign.
 """
 
+import gzip
 import hashlib
 import json
 import pathlib
@@ -35,18 +36,22 @@ def digests(folder):
             for path in sorted(folder.iterdir()) if path.is_file() and path.name not in NOT_SUBJECTS}
 
 
-def commit():
-    return subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], check=True, text=True,
-                          capture_output=True).stdout.strip()
+def commit(archive):
+    """The commit that the source archive is made of, which Git has written into it."""
+    if not archive.is_file():
+        sys.exit(f"{archive} is missing: it says of what commit the files are made")
+    return subprocess.run(["git", "get-tar-commit-id"], input=gzip.decompress(archive.read_bytes()), check=True,
+                          capture_output=True).stdout.decode().strip()
 
 
 def statement_of(folder):
     version = (ROOT / "VERSION").read_text().strip()
+    made_of = commit(folder / f"cachalot-{version}.tar.gz")
     predicate = {
         "buildDefinition": {
             "buildType": "https://cachalot.io/release/v1",
             "externalParameters": {"version": version},
-            "resolvedDependencies": [{"uri": f"pkg:generic/cachalot@{version}", "digest": {"gitCommit": commit()}}],
+            "resolvedDependencies": [{"uri": f"pkg:generic/cachalot@{version}", "digest": {"gitCommit": made_of}}],
         },
         "runDetails": {"builder": {"id": "https://cachalot.io/builders/release-engineer"}},
     }
