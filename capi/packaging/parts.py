@@ -3,6 +3,7 @@
 licence's text is there, under its part's name."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -30,8 +31,14 @@ class Part(typing.NamedTuple):
     sha256: str = ""  # of the package at the location
 
 
+# The Cargo that CMake finds first.
+CARGO_HOME = pathlib.Path(os.environ.get("CARGO_HOME") or pathlib.Path.home() / ".cargo")
+ENVIRONMENT = {**os.environ, "PATH": f"{CARGO_HOME / 'bin'}:{os.environ['PATH']}"}
+
+
 def output_of(*command):
-    return subprocess.run([str(word) for word in command], check=True, text=True, capture_output=True).stdout
+    return subprocess.run([str(word) for word in command], check=True, text=True, capture_output=True,
+                          env=ENVIRONMENT).stdout
 
 
 def compiler_parts():
@@ -54,7 +61,11 @@ def page_parts():
     """What draws the pages of reports, by the table beside it."""
     sums = (PAGE / "SHA256SUMS").read_text()
     row = r"^\| \[(\S+)\]\((\S+)\) \| (\S+) \| (\S+) \|"
-    for name, location, version, licence in re.findall(row, (PAGE / "README.md").read_text(), re.MULTILINE):
+    rows = re.findall(row, (PAGE / "README.md").read_text(), re.MULTILINE)
+    folders = sorted(path.name for path in PAGE.iterdir() if path.is_dir())
+    if sorted(name for name, *_ in rows) != folders:
+        raise RuntimeError(f"{PAGE / 'README.md'} has no row for some of {folders}")
+    for name, location, version, licence in rows:
         digest = re.search(rf"^(\w+)  {re.escape(f'{name}-{version}')}\.tgz$", sums, re.MULTILINE)[1]
         yield Part(name, version, licence, f"{location}/v/{version}", digest)
 

@@ -17,7 +17,8 @@
 #
 # The core and the proxy are compiled by Zig's compiler (PyPI, 100 MB), with its C++ library inside. The core becomes
 # one object in which all but the C interface is local, and Debian's GCC links the libraries for hosts from that object
-# and their own sources. Two builds of one commit have equal bytes.
+# and their own sources. Two builds of one commit have equal bytes. The proxy of x86-64 needs Cargo (rustup.rs), since
+# Debian's is too old for the unwinder.
 set -eu
 cd "$(dirname "$0")/../../.."
 . tests/need.sh
@@ -153,8 +154,18 @@ for arch; do
     *) echo "There is no machine $arch: x86_64 or aarch64" >&2; exit 2 ;;
   esac
 done
+# Before anything is fetched.
+need_cargo() {
+  wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' capi/proxy/unwinder/Cargo.toml)
+  at_least "$wanted" "$(cargo --version 2>/dev/null | cut -d' ' -f2)" ||
+    { echo "build.sh: the unwinder needs Cargo $wanted or newer, which https://rustup.rs installs" >&2; exit 1; }
+}
+
 # shellcheck disable=SC2086
 need $packages
+# The Cargo that CMake finds first, for the list of parts too.
+export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+case "$quick $*" in " "*x86_64*) need_cargo ;; esac
 fetch_zig
 bindings/onnxruntime/fetch.sh
 optimization='' without=''
