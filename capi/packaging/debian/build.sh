@@ -12,7 +12,7 @@ set -eu
 soversion=${version%.*}
 tree=$out/cachalot-$version
 
-# What has the version or its interface in its text or name: both stand in VERSION only.
+# What has the version or its interface in its text or name.
 write_debian_folder() {
   cp -r capi/packaging/debian "$tree/debian"
   rm "$tree/debian/build.sh"
