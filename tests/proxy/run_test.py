@@ -122,7 +122,7 @@ class Run(Record):
 
     def test_a_page_of_a_process_ends_with_it_and_one_of_all_stays(self):
         for name, left in (("server-%p.prom", []), ("run.prom", ["run.prom"])):
-            self.record("--metrics", self.path(name), "--", program(), "open", "9", "spawn:" + program())
+            self.record("--metrics", self.path(name), "--", program(), "open", "9", "reset")  # which writes the page
             self.assertEqual(self.pages(), left)
         process, page, _ = self.start_with_page("server-%p.prom")
         os.kill(int(re.search(r"\d+", page).group()), signal.SIGKILL)
