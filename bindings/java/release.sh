@@ -47,7 +47,7 @@ check_bundle() {
 check_native() {
   readelf -h "$1" | grep -q "Machine:.*$2" || { echo "$1 is not for $2" >&2; exit 1; }
   needed=$(readelf -VW "$1" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -Vu | tail -n 1)
-  [ "$(printf '%s\n2.28\n' "$needed" | sort -V | tail -n 1)" = 2.28 ] ||
+  [ "$(printf '%s\n2.27\n' "$needed" | sort -V | tail -n 1)" = 2.27 ] ||
     { echo "$1 needs version $needed of the C library" >&2; exit 1; }
   others=$(readelf -dW "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
     grep -vE '^(lib(c|m|dl|pthread|rt)\.so\.[0-9]|ld-linux.*|libcachalot\.so\..*)$' || true)

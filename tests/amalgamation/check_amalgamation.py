@@ -42,12 +42,14 @@ def first_program(language):
 
 
 def check_header(compiler, folder):
-    """C99 and C++11 take it, twice, with the wrappers for CUDA's types and without."""
+    """C99 and C++11 take it, twice, with each part that a macro adds and without."""
     for language, standard in (("c", "c99"), ("c++", "c++11")):
-        for macro in ((), ("-DCACHALOT_INCLUDE_CUDA",)):
+        for macro in ((), ("-DCACHALOT_INCLUDE_CUDA",), ("-DCACHALOT_INCLUDE_TEXT",)):
             source = folder / f"header.{language}"
             source.write_text('#include <cachalot/cachalot.h>\n#include <cachalot/cachalot.h>\nint main(void) {\n'
-                              '#ifdef CACHALOT_INCLUDE_CUDA\n  return (int)cachalot_cuda_stream(NULL);\n#endif\n}\n')
+                              '#ifdef CACHALOT_INCLUDE_CUDA\n  return (int)cachalot_cuda_stream(NULL);\n#endif\n'
+                              '#ifdef CACHALOT_INCLUDE_TEXT\n  return (int)cachalot_metrics_text_dup(NULL, NULL, NULL);\n'
+                              '#endif\n}\n')
             run(compiler, "-x", language, f"-std={standard}", "-pedantic-errors", *WARNINGS, *macro, f"-I{folder}",
                 "-fsyntax-only", source)
 
