@@ -17,7 +17,7 @@ LIBCLANG = header.ROOT / "build/libclang/clang/native"
 OPTIONS = [
     # What the header declares, and nothing of what it includes.
     "--allowlist-item", "cachalot_.*|CACHALOT_.*",
-    # The version stands in VERSION only.
+    # Cargo tells the crate its version.
     "--blocklist-item", "CACHALOT_VERSION_STRING",
     # A newer library may return a number that is not here, which must not be undefined behaviour.
     "--default-enum-style", "consts", "--no-prepend-enum-name",

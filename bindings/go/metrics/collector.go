@@ -2,8 +2,9 @@
 
 // Package metrics gives the statistics of a cachalot allocator to Prometheus, as a collector or by HTTP.
 //
-// The metrics are those of Allocator.Metrics, with the same names, types and labels: docs/serving.md lists them. Those of
-// a device also have the label uuid: that of the GPU or of the instance of a divided GPU (MIG), empty where it is not known.
+// The metrics are those of Allocator.Metrics, with the same names, types and labels: docs/serving.md lists them. Those
+// of a device also have the label uuid: that of the GPU or of the instance of a divided GPU (MIG), empty where it is
+// not known.
 // What the library comes to tell later is there without a change here, since its own page is what is read.
 //
 //	prometheus.MustRegister(metrics.NewCollector(allocator))
@@ -111,8 +112,8 @@ func (c *Collector) families() (map[string]*dto.MetricFamily, error) {
 	return parser.TextToMetricFamilies(strings.NewReader(page))
 }
 
-// addUuids gives each series of a device the label uuid of cachalot_device_info. It is empty where that does not know the
-// device, since a registry refuses a name whose series have different labels.
+// addUuids gives each series of a device the label uuid of cachalot_device_info. It is empty where that does not know
+// the device, since a registry refuses a name whose series have different labels.
 func addUuids(families map[string]*dto.MetricFamily) {
 	name, uuids := "uuid", map[string]string{}
 	for _, series := range families["cachalot_device_info"].GetMetric() {
