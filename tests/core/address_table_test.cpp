@@ -328,6 +328,34 @@ TEST(AddressTable, IsReadByThreadsWhileItGrows) {
                           [&](uint64_t n) { table.prepare(address_of(n), 2 * MiB, n % 2 == 0); });
 }
 
+// Beside a busy MiB an empty one becomes dense, by whichever shard comes first.
+TEST(AddressTable, MakesRoomForThreadsWhoseSegmentsShareAMebibyte) {
+  constexpr uint64_t kShared = 400;
+  AddressTable table;
+  table.prepare(kBase, 2 * kShared * MiB, true);
+  for (uint64_t i = 0; i < kShared; i++) {
+    for (uint64_t at = 0; at < MiB; at += AddressTable::kPartSize)
+      set(table, kBase + 2 * i * MiB + at, 1);
+  }
+  std::atomic<uint64_t> arrived = 0;
+  const auto fill_half = [&](uint64_t half) {
+    for (uint64_t i = 0; i < kShared; i++) {
+      arrived++;
+      while (arrived < 2 * (i + 1)) {
+      }
+      set(table, kBase + (2 * i + 1) * MiB + half * MiB / 2, static_cast<uint32_t>(half + 2));
+    }
+  };
+  std::thread other(fill_half, 1);
+  fill_half(0);
+  other.join();
+  for (uint64_t i = 0; i < kShared; i++) {
+    const Address shared = kBase + (2 * i + 1) * MiB;
+    ASSERT_EQ(table.find(shared), 2u);
+    ASSERT_EQ(table.find(shared + MiB / 2), 3u);
+  }
+}
+
 TEST(AddressTable, IsReadByThreadsWhileARangeFills) {
   AddressTable table;
   const auto address_of = [](uint64_t i) { return kBase + i * 12 * KiB; };

@@ -71,6 +71,8 @@ void AddressTable::shrink() {
 void AddressTable::make_room(Address address) {
   if (place(address).has_room()) return;
   const std::lock_guard guard(growing_);
+  // Another shard may have been here first, if its segment shares the MiB.
+  if (place(address).has_room()) return;
   Leaf& found = *leaf(address);
   const uint64_t mib = (address / MiB) % (GiB / MiB);
   // Beside a busy MiB the next one is likely to be busy too. Only an empty one becomes dense: readers
