@@ -71,14 +71,16 @@ void AddressTable::shrink() {
 void AddressTable::make_room(Address address) {
   if (place(address).has_room()) return;
   const std::lock_guard guard(growing_);
-  // Another shard may have been here first, if its segment shares the MiB.
-  if (place(address).has_room()) return;
   Leaf& found = *leaf(address);
   const uint64_t mib = (address / MiB) % (GiB / MiB);
   // Beside a busy MiB the next one is likely to be busy too. Only an empty one becomes dense: readers
   // could miss numbers that move from parts to granules.
-  if (found.part_count(mib) == 0 && (found.is_busy(mib - 1) || found.is_busy(mib + 1)))
-    return make_dense(found, found.entry(address));
+  if (found.part_count(mib) == 0) {
+    // The shard of another segment that shares the MiB may have been here first.
+    if (found.entry(address) & kDense) return;
+    if (found.is_busy(mib - 1) || found.is_busy(mib + 1))
+      return make_dense(found, found.entry(address));
+  }
   add_part(found, address);
   if (address % MiB < kPartSize) return;
   // A stream that has used one part may soon use the next ones.
