@@ -67,13 +67,12 @@ std::string line_of_mappings(int64_t process, const MappingCache::Counts& counts
                 static_cast<unsigned long long>(counts.created));
 }
 
-bool has_process(const std::string& path) { return path.find("%p") != std::string::npos; }
-
 // Containers of a pod have processes of the same number. Their pages have names of their own in the folder that they
 // share, and so a series that has the name is in one page only.
 std::string name_of_page(const std::string& path, int64_t process) {
   const std::string name = std::filesystem::path(path).stem();
-  return path_of_process(has_process(name) ? name : "%p", process);
+  const std::string of_process = path_of_process(name, process);
+  return of_process == name ? std::to_string(process) : of_process;
 }
 
 OfProcess<Server> server_of_process;
@@ -558,9 +557,10 @@ void Server::write_metrics(const std::vector<ServedContext*>& ended) {
 
 // A page that no later process writes anew would be read for ever.
 void Server::end_page() {
-  if (!has_process(options_.metrics)) return write_metrics();
+  const std::string path = path_of_process(options_.metrics, process_);
+  if (path == options_.metrics) return write_metrics();
   const std::lock_guard guard(metrics_mutex_);
-  unlink(path_of_process(options_.metrics, process_).c_str());
+  unlink(path.c_str());
   is_page_removed_ = true;
 }
 

@@ -4,8 +4,7 @@
 //
 // The metrics are those of Allocator.Metrics, with the same names, types and labels: docs/serving.md lists them. Those
 // of a device also have the label uuid: that of the GPU or of the instance of a divided GPU (MIG), empty where it is
-// not known.
-// What the library comes to tell later is there without a change here, since its own page is what is read.
+// not known. What the library comes to tell later is there without a change here, since its own page is what is read.
 //
 //	prometheus.MustRegister(metrics.NewCollector(allocator))
 package metrics
@@ -108,6 +107,10 @@ func (c *Collector) families() (map[string]*dto.MetricFamily, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cachalot: %w", err)
 	}
+	return parse(page)
+}
+
+func parse(page string) (map[string]*dto.MetricFamily, error) {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	return parser.TextToMetricFamilies(strings.NewReader(page))
 }

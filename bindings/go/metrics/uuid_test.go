@@ -4,12 +4,9 @@ package metrics
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
 // page is a collector of a page that stays.
@@ -20,8 +17,7 @@ func (p page) Describe(descriptions chan<- *prometheus.Desc) {
 }
 
 func (p page) Collect(metrics chan<- prometheus.Metric) {
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(string(p)))
+	families, err := parse(string(p))
 	if err != nil {
 		panic(err)
 	}

@@ -163,7 +163,7 @@ need_cargo() {
 
 # shellcheck disable=SC2086
 need $packages
-# The Cargo that CMake finds first, for the list of parts too.
+# The Cargo that CMake finds first.
 export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 case "$quick $*" in " "*x86_64*) need_cargo ;; esac
 fetch_zig
