@@ -167,7 +167,7 @@ check_metrics() {
   go get "cachalot.io/go/metrics@$version" 2>get.log
   go mod tidy 2>tidy.log
   CXX=no-such-c++ go build -o scraped ./metrics
-  CACHALOT_DRIVER=sim ./scraped | grep -q '^cachalot_reserved_bytes{device="0",pool="small"} 0$'
+  CACHALOT_DRIVER=sim ./scraped | grep -q '^cachalot_reserved_bytes{device="0",pool="small",uuid=""} 0$'
   cmp "$out/modules/cachalot.io/go/metrics@$version/LICENSE-MIT" "$root/LICENSE-MIT"
   echo "the module of metrics is found, and serves"
 }

@@ -89,12 +89,14 @@ TEST(DriverOpen, AsksTheEnvironmentWhereNoNameIsGiven) {
   EXPECT_EQ(open(nullptr, &outcome), CACHALOT_ERROR_INVALID_ARGUMENT);
 }
 
-TEST(DriverOpen, OpensHostWhereNothingIsSaid) {
+TEST(DriverOpen, OpensCudaWhereNothingIsSaidAndHostWithoutAGpu) {
+  Outcome cuda;
+  const char* const expected = open("cuda", &cuda) == CACHALOT_OK ? "cuda" : "host";
   for (const char* value : {static_cast<const char*>(nullptr), ""}) {
     const Environment environment(value);
     Outcome outcome;
     ASSERT_EQ(open(nullptr, &outcome), CACHALOT_OK);
-    EXPECT_STREQ(cachalot_driver_name(outcome.driver), "host");
+    EXPECT_STREQ(cachalot_driver_name(outcome.driver), expected);
   }
 }
 

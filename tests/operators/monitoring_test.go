@@ -30,6 +30,7 @@ var ofOthers = map[string]labels{
 	"DCGM_FI_DEV_GPU_UTIL": {"UUID": true},
 
 	"node_textfile_mtime_seconds": {"file": true},
+	"node_textfile_scrape_error":  {},
 }
 
 // ofTarget are the labels that Prometheus adds (prometheus.yml).
