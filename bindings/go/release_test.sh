@@ -92,11 +92,20 @@ check_rename() {
   echo "the modules can have another path"
 }
 
+# quietly COMMAND...: what it says is shown if it fails.
+quietly() {
+  "$@" >said.log 2>&1 || {
+    cat said.log >&2
+    return 1
+  }
+}
+
 # The site of cachalot.io and of the repository: whoever takes 127.0.0.1 for a proxy sees both.
 serve() {
   rm -rf "$out/site"
   git clone -q --bare "$clone" "$out/site/cachalot.git"
   git -C "$out/site/cachalot.git" update-server-info
+  : >"$out/port" # the server opens it later, and an earlier run may have left one
   ./serve.py "$out/site" >"$out/port" &
   server=$!
   trap 'kill $server' EXIT
@@ -120,8 +129,8 @@ begin_consumer() {
   export GODEBUG=goindex=0
   cd "$out/consumer"
   cp "$root/examples/go/first_block/main.go" .
-  go mod init example.org/consumer 2>/dev/null
-  go get "cachalot.io/go@$version" 2>get.log
+  quietly go mod init example.org/consumer
+  quietly go get "cachalot.io/go@$version"
 }
 
 # builds NAME ARGUMENT...: with these arguments of go build the program prints what it should.
@@ -164,8 +173,8 @@ check_consumer() {
 check_metrics() {
   mkdir metrics
   cp "$root/bindings/go/metrics/testdata/scrape/main.go" metrics
-  go get "cachalot.io/go/metrics@$version" 2>get.log
-  go mod tidy 2>tidy.log
+  quietly go get "cachalot.io/go/metrics@$version"
+  quietly go mod tidy
   CXX=no-such-c++ go build -o scraped ./metrics
   CACHALOT_DRIVER=sim ./scraped | grep -q '^cachalot_reserved_bytes{device="0",pool="small",uuid=""} 0$'
   cmp "$out/modules/cachalot.io/go/metrics@$version/LICENSE-MIT" "$root/LICENSE-MIT"
