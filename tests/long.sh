@@ -17,7 +17,8 @@
 #   portable    the binaries of releases, of both machines, and the proxy under its tests  -
 #   threads     the thread tests under the thread sanitizer          LONG_THREAD_ROUNDS=4
 #   fuzz        libFuzzer: options, traces, calls, other recordings  LONG_FUZZ_SECONDS=240 each
-#   bindings    Go's and Rust's fuzz targets, cgo's strictest checks  LONG_BINDINGS_SECONDS=60, LONG_BINDINGS_INPUTS=1000000
+#   bindings    Go's and Rust's fuzz targets, cgo's strictest checks,  LONG_BINDINGS_SECONDS=60, LONG_BINDINGS_INPUTS=1000000
+#               Java on the newest JDK, Python's exits               LONG_BINDINGS_ROUNDS=40
 #   oracle      scripts, pickles beside PyTorch's code                LONG_ORACLE_MINUTES=12 a release
 #   pinned      scripts of pinned memory beside PyTorch's code        LONG_PINNED_MINUTES=6 a release
 #   torch       PyTorch itself on cachalot, over the host's memory    -
@@ -257,15 +258,22 @@ part_fuzz() {
   figure "inputs: $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$part.fuzzers" | tr '\n' ' ')"
 }
 
-# Each takes a build of its own: of Go's standard library, of Rust's crates.
+# Go's and Rust's take a build of their own: of Go's standard library, of Rust's crates.
 part_bindings() {
-  build build/release release cachalot
+  build build/release release cachalot cachalot_pluggable
   bindings/go/test.sh build/release strict otlp
   logged go env CACHALOT_FUZZ_INPUTS="${LONG_BINDINGS_INPUTS:-1000000}" bindings/go/test.sh build/release fuzz
   figure "Go: $(grep -c '^PASS' "$out/$part.go") fuzz targets, ${LONG_BINDINGS_INPUTS:-1000000} inputs each"
   logged rust env CACHALOT_LIB_DIR="$PWD/build/release" CACHALOT_FUZZ_SECONDS="${LONG_BINDINGS_SECONDS:-60}" \
     bindings/rust/test.sh fuzz
   figure "Rust: $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$part.rust") sequences of calls"
+  need default-jdk-headless maven
+  logged java bindings/java/test.sh build/release test newest
+  figure "Java: $(grep -c ' tests, ' "$out/$part.java") classes of tests; $(sed -n 's/^\(Java [0-9]*\|There is no JDK.*\)$/\1/p' "$out/$part.java")"
+  rounds=${LONG_BINDINGS_ROUNDS:-40}
+  logged python env CACHALOT_LIB_DIR="$PWD/build/release" CACHALOT_EXIT_ROUNDS="$rounds" \
+    python3 -m unittest discover -s bindings/python/tests -p test_exit.py
+  figure "Python: $rounds rounds of exits amid threads"
 }
 
 # The screenshots are for people.

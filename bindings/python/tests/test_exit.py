@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The end of the interpreter while threads of daemons run functions of Python that the library calls."""
 
+import os
 import subprocess
 import sys
 import unittest
@@ -49,7 +50,7 @@ def work():
 threading.Thread(target=work, daemon=True).start()
 inside.wait()
 """
-ROUNDS = 15
+ROUNDS = int(os.environ.get("CACHALOT_EXIT_ROUNDS", "4"))
 
 
 class AnExit(unittest.TestCase):
