@@ -69,4 +69,4 @@ seconds=$(($(date +%s) - begin))
 lines=$(grep -vcE '^[[:space:]]*($|//|#include|import |package |[})]+;?$|"[^"]*"$|\)$|import \($)' "$work/first/$file")
 [ "$language" = c ] || [ "$lines" -le 10 ] ||
   { echo "$readme: the first block has $lines lines of code, more than 10" >&2; exit 1; }
-echo "$language: $lines lines, $seconds s"
+printf '\n%s: %s lines, %s s\n' "$language" "$lines" "$seconds" # what ran may not have ended its line, as Maven
