@@ -53,7 +53,7 @@ func TestMetricsAreFetchedAndSent(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- run(ctx, "127.0.0.1:9400") }()
 	page := fetch(t, "http://127.0.0.1:9400/metrics")
-	if wanted := `cachalot_allocated_bytes{device="0",pool="large"} 6.7108864e+07`; !strings.Contains(page, wanted) {
+	if wanted := `cachalot_allocated_bytes{device="0",pool="large",uuid=""} 6.7108864e+07`; !strings.Contains(page, wanted) {
 		t.Errorf("no %s in\n%s", wanted, page)
 	}
 	stop()
