@@ -3,10 +3,7 @@
 # once for all of them.
 
 # What takes long to compile and no time to run. The C library's headers warn of _FORTIFY_SOURCE without optimization.
-set(CACHALOT_UNOPTIMIZED -O0 -U_FORTIFY_SOURCE)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # GCC collects garbage for a sixth of the time, below a GiB (in KiB) without need
-  list(APPEND CACHALOT_UNOPTIMIZED --param=ggc-min-heapsize=1048576)
-endif()
+set(CACHALOT_UNOPTIMIZED -O0 -U_FORTIFY_SOURCE ${CACHALOT_COLLECT_LATE})
 if(CACHALOT_SANITIZE)
   # Texts of what is undefined are a third of what tests cost to compile. Here a check that fails executes an instruction
   # that the address sanitizer reports with the stack (ASAN_OPTIONS=handle_sigill=1). The check of dynamic types cannot do

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The checks of the Java binding, with the library of a build tree.
 #
-#   bindings/java/test.sh [BUILD] [PART...]   BUILD: build/release; PART: test examples
+#   bindings/java/test.sh [BUILD] [PART...]   BUILD: build/release; without a PART: test examples
 #
 #   test      builds the jars and their Javadoc without a warning; all tests, with -Xcheck:jni
 #   newest    the tests once more on the newest JDK of JAVA_NEWEST or /usr/lib/jvm, if it is newer
