@@ -9,7 +9,7 @@
 #   simulation  interleaved threads over failing devices             LONG_SIMULATION_OPERATIONS=100000000
 #   policy      the serving policy beside a model of its rules       LONG_POLICY_OPERATIONS=10000000
 #   faults      each golden script, a driver call failing each time  LONG_FAULT_CALLS=60 a script
-#   seeds       all unit tests, with assertions of level 2           LONG_SEED_ROUNDS=5
+#   seeds       all unit tests, and again with assertions of level 2 LONG_SEED_ROUNDS=5
 #   clang       core, C interface and golden files built by Clang    -
 #   labelled    tests of CTest with the label long, in the trees release and asan-ubsan   -
 #   libcxx      the same by Clang 16 with LLVM's C++ library         -
@@ -137,8 +137,14 @@ part_faults() {
   done
 }
 
-# Assertions that walk lists and tables see what a single test does not compare.
+# What is installed has no assertions. Those that walk lists and tables see what a single test does not compare.
 part_seeds() {
+  build build/release release cachalot_core_test cachalot_capi_test
+  export CACHALOT_TEST_SEED="$seed"
+  passed build/release/tests/cachalot_core_test
+  count=$tests
+  passed build/release/tests/cachalot_capi_test
+  figure "seed $seed without assertions, $((count + tests)) tests"
   build build/asserts release cachalot_core_test cachalot_capi_test -DCACHALOT_ASSERT_LEVEL=2
   rounds=${LONG_SEED_ROUNDS:-5}
   for round in $(seq "$rounds"); do

@@ -31,18 +31,25 @@ fetch_onnxruntime() {
   echo "ONNX Runtime could not be fetched: cachalot as its allocator is not tested" >&2
 }
 
-# `release` has the unit tests, the golden files, the recorded runs, the exported symbols, an installed
-# consumer, the bindings and the checks of the tree; the sanitizers then repeat what concerns them.
-stage_release() {
+# What `release` and the stages behind it take from the network, while the first stages compute.
+begin_fetching() {
   fetch_toolkit &
   toolkit=$!
-  fetch_generator &  # most of it is compiled, while the others wait for the network
+  fetch_generator &
   generator=$!
+  (. capi/packaging/portable/zig.sh && fetch_zig) &
+  zig=$!
+}
+
+# `release` has the golden files, the recorded runs, the exported symbols, an installed consumer, the bindings, the checks
+# of the tree, and those tests of core and capi that no sanitizer runs; `asan` has all others, with all assertions.
+stage_release() {
   fetch_onnxruntime
   wait "$toolkit"
   wait "$generator"
+  wait "$zig" || true  # the stage `portable` fetches it again
   rm -f "$failed_tests"
-  cmake --workflow --preset release || repeat_alone
+  cmake --workflow --preset release-beside-sanitizers || repeat_alone
 }
 
 failed_tests=build/release/Testing/Temporary/LastTestsFailed.log
@@ -82,11 +89,14 @@ stage_lint() {
   bindings/python/types/check.sh build/types
   fetch_onnxruntime
   cmake --preset lint >/dev/null
-  # The longest first, so that no processor waits for it at the end.
+  # The longest first, so that no processor waits for it at the end. Of the program, how it hands over values does not
+  # matter, and to look into the headers of its libraries for that takes a tenth of all the time.
   find build/lint -name 'unity_*.cxx' -printf '%s %p\n' | sort -rn | cut -d' ' -f2 |
-    xargs -n 1 -P "$(nproc)" clang-tidy -p build/lint --quiet \
-      --checks=-bugprone-suspicious-include --extra-arg=-Wno-unknown-warning-option \
-      --extra-arg=-Wno-unused-command-line-argument
+    sed -e 's/$/ --checks=-bugprone-suspicious-include/' \
+      -e '/cachalot_cli/s/$/,-performance-unnecessary-value-param/' |
+    xargs -L 1 -P "$(nproc)" clang-tidy -p build/lint --quiet --extra-arg=-Wno-unknown-warning-option \
+      --extra-arg=-Wno-unused-command-line-argument \
+      --extra-arg=-Wreserved-identifier --extra-arg=-Wreserved-macro-identifier
 }
 
 stage_long() {
@@ -121,7 +131,9 @@ need cmake ninja-build g++ libgtest-dev libcli11-dev libcpp-httplib-dev nlohmann
 mkdir -p build/locales
 localedef -i de_DE -f UTF-8 build/locales/de_DE.UTF-8
 export LOCPATH="$PWD/build/locales"
+export CARGO_INCREMENTAL=0  # what is built once gains nothing from files for the next time
 export CTEST_PARALLEL_LEVEL="$(($(nproc) + 1))"  # some wait for the network
 times=
+case " $* " in *" release "*) begin_fetching ;; esac
 for stage; do run_stage "$stage"; done
 printf '=== All passed.\n%s' "$times"

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "../sanitizers.h"
 #include "../test_seed.h"
 #include "alloc/allocator.h"
 #include "alloc/native/hot_path.h"
@@ -27,7 +28,7 @@ namespace {
 constexpr uint64_t kCapacity = 512 * MiB;
 constexpr Stream kStreams[] = {0, 0x10, 0x20};
 constexpr Stream kAllStreams = UINT64_MAX;
-constexpr int kSteps = 300;
+constexpr int kSteps = CACHALOT_HEAP_IS_SANITIZED ? 150 : 300;
 
 // The calls whose errors an allocator can only pass over.
 constexpr uint32_t kGivingBack = static_cast<uint32_t>(SimCall::kRelease) |

@@ -5,13 +5,12 @@
 #include <utility>
 
 #include "base/text.h"
+#include "wide.h"
 
 namespace cachalot::policy_model {
 namespace {
 
 constexpr size_t kShownOperations = 24;
-
-unsigned long long wide(uint64_t n) { return n; }
 
 std::string text_of(const std::vector<Call>& calls) {
   std::string text;

@@ -14,11 +14,10 @@
 #include "recording.h"
 #include "replay/trace_file.h"
 #include "script.h"
+#include "wide.h"
 
 namespace cachalot::policy_model {
 namespace {
-
-unsigned long long wide(uint64_t n) { return n; }
 
 constexpr uint64_t kOperationsOfRun = 1'000;
 

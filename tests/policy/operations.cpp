@@ -4,13 +4,12 @@
 
 #include "base/text.h"
 #include "script.h"
+#include "wide.h"
 
 namespace cachalot::policy_model {
 namespace {
 
 constexpr DriverCode kOtherCode = 999;
-
-unsigned long long wide(uint64_t n) { return n; }
 
 }  // namespace
 

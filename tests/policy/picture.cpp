@@ -4,11 +4,10 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "wide.h"
 
 namespace cachalot::policy_model {
 namespace {
-
-unsigned long long wide(uint64_t n) { return n; }
 
 std::string text_of(Stream stream) {
   return stream == kAllStreams ? "all streams" : format("%llx", wide(stream));
