@@ -240,8 +240,12 @@ part_packages() {
 
 # In another order each time, since a race may need what ran before.
 part_threads() {
-  build build/tsan tsan cachalot_core_test cachalot_capi_test cachalot_cuda_test cachalot_proxy_test
+  build build/tsan tsan cachalot_core_test cachalot_capi_test cachalot_cuda_test cachalot_proxy_test \
+    cachalot_verify_faults
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  for release in 2.11 2.15; do  # the library's thread in the background beside a script's
+    build/tsan/cachalot_verify_faults --torch "$release" --calls 300 "tests/golden/$release/cases/pinned-background.txt.gz"
+  done
   rounds=${LONG_THREAD_ROUNDS:-4}
   count=0
   for round in $(seq "$rounds"); do

@@ -13,10 +13,12 @@
 // Exit status: 0 all holds, 1 something does not, 2 the call is wrong.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -40,12 +42,15 @@ class FaultyDevice final : public ScriptDevice {
 
   cachalot_status create_driver(cachalot_driver** out_driver, cachalot_error* error) override;
 
-  // number: from 1 on; 0: none.
+  // number: from 1 on; 0: none. Before the first call.
   void fail_call(size_t number, int32_t code) {
     failing_ = number;
     code_ = code;
   }
-  bool has_failed() const { return failing_ != 0 && obtains_.size() >= failing_; }
+  bool has_failed() const {
+    const std::lock_guard lock(calls_mutex_);
+    return failing_ != 0 && obtains_.size() >= failing_;
+  }
   // From now on nobody comes back for what is not given back.
   void begin_end() { is_ending_ = true; }
   // The call that failed would have given something back, which is still there.
@@ -53,9 +58,14 @@ class FaultyDevice final : public ScriptDevice {
   // Calls that only look at the state do not count.
   void set_counting(bool counts) { is_counting_ = counts; }
   // For each call whether it obtains memory.
-  const std::vector<bool>& calls() const { return obtains_; }
+  std::vector<bool> calls() const {
+    const std::lock_guard lock(calls_mutex_);
+    return obtains_;
+  }
 
+  // Of any thread.
   int32_t due(bool obtains, bool gives_back) {
+    const std::lock_guard lock(calls_mutex_);
     if (!is_counting_) return CACHALOT_DRIVER_SUCCESS;
     obtains_.push_back(obtains);
     if (obtains_.size() != failing_) return CACHALOT_DRIVER_SUCCESS;
@@ -64,12 +74,13 @@ class FaultyDevice final : public ScriptDevice {
   }
 
  private:
+  mutable std::mutex calls_mutex_;
   std::vector<bool> obtains_;
   size_t failing_ = 0;
   int32_t code_ = 0;
-  bool is_counting_ = true;
-  bool is_ending_ = false;
-  bool keeps_something_ = false;
+  std::atomic<bool> is_counting_ = true;
+  std::atomic<bool> is_ending_ = false;
+  std::atomic<bool> keeps_something_ = false;
 };
 
 using Ops = cachalot_device_ops;
@@ -166,7 +177,7 @@ class FaultyRun {
       device_ = device.get();
       return device;
     });
-    script.device().set_memory(setup_.memory, setup_.devices);
+    script.device()->set_memory(setup_.memory, setup_.devices);
     std::string fault;
     for (size_t i = 0; i < file_.operations().size() && fault.empty(); i++) {
       const Operation& operation = file_.operations()[i];
@@ -235,7 +246,7 @@ class FaultyRun {
   // What the device and the statistics tell, in no particular form.
   std::string state(Script& script) {
     if (script.allocator() == nullptr) return "";
-    std::string text = device_->leftovers();
+    std::string text = script.device()->leftovers();
     cachalot_stats stats{};
     stats.struct_size = sizeof stats;
     uint64_t totals[2] = {};

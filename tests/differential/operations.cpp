@@ -101,7 +101,7 @@ void allocate_raw(Script& script, Arguments& arguments) {
 // The other backend refuses address 0, which the library ignores; a pending error goes before.
 void free_raw_async(Script& script, cachalot_address address) {
   if (address == 0) {
-    script.device().set_pending_error(0);
+    script.device()->set_pending_error(0);
     return script.exempt_operation();
   }
   script.worked(cachalot_free(script.allocator(), address, script.error()));
@@ -156,7 +156,7 @@ void set_current_stream(Script& script, Arguments& arguments) {
 
 void empty_cache(Script& script, Arguments& arguments) {
   arguments.end();
-  for (int32_t device = 0; device < script.device().device_count(); device++) {
+  for (int32_t device = 0; device < script.device()->device_count(); device++) {
     if (!script.worked(cachalot_empty_device_cache_on_stream(
             script.allocator(), device, script.current_stream, script.error()))) {
       return;
@@ -410,7 +410,7 @@ void create_pool(Script& script, Arguments& arguments) {
   const cachalot_pool_id pool = arguments.pool();
   bool use_on_oom = false;
   bool no_split = false;
-  const cachalot_pool_source source = script.device().pool_source();
+  const cachalot_pool_source source = script.device()->pool_source();
   cachalot_pool_options options{};
   options.struct_size = sizeof options;
   while (arguments.more()) {
@@ -513,23 +513,23 @@ void mark_capture_end(Script& script, Arguments& arguments) {
 // ---- The device ---------------------------------------------------------------------------------
 
 void begin_work(Script& script, Arguments& arguments) {
-  script.device().begin_work(arguments.hex());
+  script.device()->begin_work(arguments.hex());
   arguments.end();
 }
 
 void finish_stream(Script& script, Arguments& arguments) {
-  script.device().finish_stream(arguments.hex());
+  script.device()->finish_stream(arguments.hex());
   arguments.end();
 }
 
 void finish_oldest(Script& script, Arguments& arguments) {
-  script.device().finish_oldest(arguments.hex());
+  script.device()->finish_oldest(arguments.hex());
   arguments.end();
 }
 
 void finish_all(Script& script, Arguments& arguments) {
   arguments.end();
-  script.device().finish_all();
+  script.device()->finish_all();
 }
 
 // The addresses stand in the lines of the calls that got them.
@@ -541,17 +541,17 @@ void begin_capture(Script& script, Arguments& arguments) {
   const cachalot_stream stream = arguments.hex();
   const uint64_t capture = arguments.size();
   arguments.end();
-  script.device().begin_capture(stream, capture);
+  script.device()->begin_capture(stream, capture);
 }
 
 void end_capture(Script& script, Arguments& arguments) {
   const uint64_t capture = arguments.size();
   arguments.end();
-  script.device().end_capture(capture);
+  script.device()->end_capture(capture);
 }
 
 void add_node(Script& script, Arguments& arguments) {
-  script.device().add_node(arguments.hex());
+  script.device()->add_node(arguments.hex());
   arguments.end();
 }
 
@@ -559,21 +559,21 @@ void fork_capture(Script& script, Arguments& arguments) {
   const cachalot_stream from = arguments.hex();
   const cachalot_stream to = arguments.hex();
   arguments.end();
-  script.device().fork(from, to);
+  script.device()->fork(from, to);
 }
 
 void join_capture(Script& script, Arguments& arguments) {
   const cachalot_stream into = arguments.hex();
   const cachalot_stream other = arguments.hex();
   arguments.end();
-  script.device().join(into, other);
+  script.device()->join(into, other);
 }
 
 void fail_allocations(Script& script, Arguments& arguments) {
   const uint64_t count = arguments.size();
   const uint64_t after = arguments.more() ? arguments.size() : 0;
   arguments.end();
-  script.device().fail_allocations(count, after);
+  script.device()->fail_allocations(count, after);
 }
 
 // fail: makes a call of its kind fail with a code, after so many that work.
@@ -582,16 +582,16 @@ void fail_call(Script& script, Arguments& arguments) {
   const int32_t code = arguments.small_number();
   const uint64_t after = arguments.more() ? arguments.size() : 0;
   arguments.end();
-  (script.device().*fail)(code, after);
+  (*script.device().*fail)(code, after);
 }
 
 void fail_pool_source(Script& script, Arguments& arguments) {
-  script.device().fail_pool_source(arguments.size());
+  script.device()->fail_pool_source(arguments.size());
   arguments.end();
 }
 
 void set_pending_error(Script& script, Arguments& arguments) {
-  script.device().set_pending_error(arguments.small_number());
+  script.device()->set_pending_error(arguments.small_number());
   arguments.end();
 }
 
@@ -599,28 +599,28 @@ void set_graph_memory(Script& script, Arguments& arguments) {
   const uint64_t used = arguments.size();
   const uint64_t reserved = arguments.size();
   arguments.end();
-  script.device().set_graph_memory(used, reserved);
+  script.device()->set_graph_memory(used, reserved);
 }
 
 void add_process(Script& script, Arguments& arguments) {
   const uint64_t pid = arguments.size();
   const uint64_t used = arguments.size();
   arguments.end();
-  script.device().add_process(pid, used);
+  script.device()->add_process(pid, used);
 }
 
 void set_fabric_result(Script& script, Arguments& arguments) {
-  script.device().set_fabric_result(arguments.small_number());
+  script.device()->set_fabric_result(arguments.small_number());
   arguments.end();
 }
 
 void set_fabric_state(Script& script, Arguments& arguments) {
-  script.device().set_fabric_state(arguments.small_number());
+  script.device()->set_fabric_state(arguments.small_number());
   arguments.end();
 }
 
 void set_sharing(Script& script, Arguments& arguments) {
-  script.device().set_sharing(arguments.small_number() != 0);
+  script.device()->set_sharing(arguments.small_number() != 0);
   arguments.end();
 }
 
@@ -644,7 +644,7 @@ void log_more(Script& script, Arguments& arguments) {
     if (word != "handles" && word != "query" && word != "capture_mode" && word != "waits") {
       throw InputError("no word of log: '" + std::string(word) + "'");
     }
-    script.device().show(word);
+    script.device()->show(word);
   }
   if (script.log.counter && script.release() < CACHALOT_RELEASE_2_15) {
     throw InputError("log counter is not supported under 2.11");

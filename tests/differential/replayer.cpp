@@ -64,7 +64,7 @@ Verdict Replayer::run() {
 
 void Replayer::replay(Verdict& verdict) {
   Script script(setup_.library);
-  script.device().set_memory(setup_.memory, setup_.devices);
+  script.device()->set_memory(setup_.memory, setup_.devices);
   comparison_ = {};
   for (size_t i = 0; i < kinds_.size(); i++) {
     if (replay_operation(script, i, verdict) == Next::kStop) break;

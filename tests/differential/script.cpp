@@ -129,20 +129,20 @@ bool Script::start() {
 }
 
 std::string Script::finish() {
-  device_->stop_printing();
-  device_->end_all_captures();
-  device_->fail_allocations(0, 0);
-  device_->fail_once(0, 0);
-  device_->fail_event(0, 0);
-  device_->fail_host_free(0, 0);
-  device_->set_pending_error(0);
+  device()->stop_printing();
+  device()->end_all_captures();
+  device()->fail_allocations(0, 0);
+  device()->fail_once(0, 0);
+  device()->fail_event(0, 0);
+  device()->fail_host_free(0, 0);
+  device()->set_pending_error(0);
   cachalot_status status = CACHALOT_OK;
   if (allocator_ != nullptr) status = cachalot_allocator_destroy_all(allocator_, &error_);
   allocator_ = nullptr;
   cachalot_driver_destroy(std::exchange(driver_, nullptr));
   if (status != CACHALOT_OK)
     return std::string("destroying the allocator failed: ") + error_.message;
-  const std::string leftovers = device_->leftovers();
+  const std::string leftovers = device()->leftovers();
   return leftovers.empty() ? ""
                            : "after destroying the allocator the device still has " + leftovers;
 }
@@ -155,7 +155,7 @@ void Script::begin_operation(uint64_t number, std::span<const std::string_view> 
   exempt_operation_ = false;
   exempt_error_text_ = false;
   expected_ = expected;
-  device_->expect_addresses(expected);
+  device()->expect_addresses(expected);
 }
 
 // The reference calls the rejection observers from a thread of their own; the oracle prints them

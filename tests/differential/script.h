@@ -68,7 +68,7 @@ class Script {
   Script& operator=(const Script&) = delete;
 
   int32_t release() const { return setup_.release; }
-  ScriptDevice& device() { return *device_; }
+  ScriptDevice::Locked device() { return ScriptDevice::Locked(*device_); }
   Transcript& transcript() { return transcript_; }
   cachalot_allocator* allocator() const { return allocator_; }
   cachalot_error* error() { return &error_; }

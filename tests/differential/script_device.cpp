@@ -469,75 +469,77 @@ cachalot_device_ops ScriptDevice::driver_functions() {
   cachalot_device_ops ops{};
   ops.struct_size = sizeof ops;
   ops.memory_info = [](void* user, int32_t, uint64_t* free_bytes, uint64_t* total) {
-    return of(user).memory_info(free_bytes, total);
+    return of(user)->memory_info(free_bytes, total);
   };
   ops.allocate = [](void* user, int32_t, uint64_t size, cachalot_address* out) {
-    return of(user).allocate(size, out);
+    return of(user)->allocate(size, out);
   };
-  ops.free = [](void* user, int32_t, cachalot_address address) { return of(user).free(address); };
+  ops.free = [](void* user, int32_t, cachalot_address address) { return of(user)->free(address); };
   ops.reserve = [](void* user, int32_t, uint64_t size, cachalot_address* out) {
-    return of(user).reserve(size, out);
+    return of(user)->reserve(size, out);
   };
   ops.unreserve = [](void* user, int32_t, cachalot_address address, uint64_t size) {
-    return of(user).unreserve(address, size);
+    return of(user)->unreserve(address, size);
   };
   ops.granularity = [](void*, int32_t, uint64_t* out) {
     *out = kPage;
     return int32_t{CACHALOT_DRIVER_SUCCESS};
   };
   ops.create = [](void* user, int32_t device, uint64_t size, int32_t type, int32_t rdma,
-                  uint64_t* out) { return of(user).create(device, size, type, rdma, out); };
+                  uint64_t* out) { return of(user)->create(device, size, type, rdma, out); };
   ops.export_handle = [](void* user, int32_t, uint64_t handle, int32_t type,
                          cachalot_shareable_handle* out) {
-    return of(user).export_handle(handle, type, out);
+    return of(user)->export_handle(handle, type, out);
   };
   ops.import_handle = [](void* user, int32_t, const cachalot_shareable_handle*, int32_t type,
-                         uint64_t* out) { return of(user).import_handle(type, out); };
-  ops.release = [](void* user, int32_t, uint64_t handle) { return of(user).release(handle); };
+                         uint64_t* out) { return of(user)->import_handle(type, out); };
+  ops.release = [](void* user, int32_t, uint64_t handle) { return of(user)->release(handle); };
   ops.map = [](void* user, int32_t, cachalot_address address, uint64_t size, uint64_t) {
-    return of(user).map(address, size);
+    return of(user)->map(address, size);
   };
   ops.unmap = [](void* user, int32_t, cachalot_address address, uint64_t size) {
-    return of(user).unmap(address, size);
+    return of(user)->unmap(address, size);
   };
   ops.set_access = [](void* user, int32_t, cachalot_address address, uint64_t size,
-                      int32_t accessing) { return of(user).set_access(address, size, accessing); };
-  ops.fabric_state = [](void* user, int32_t, int32_t* out) { return of(user).fabric_state(out); };
-  ops.event_create = [](void* user, int32_t, uint64_t* out) { return of(user).event_create(out); };
+                      int32_t accessing) { return of(user)->set_access(address, size, accessing); };
+  ops.fabric_state = [](void* user, int32_t, int32_t* out) { return of(user)->fabric_state(out); };
+  ops.event_create = [](void* user, int32_t, uint64_t* out) { return of(user)->event_create(out); };
   ops.event_destroy = [](void* user, int32_t, uint64_t event) {
-    return of(user).event_destroy(event);
+    return of(user)->event_destroy(event);
   };
   ops.event_record = [](void* user, int32_t, uint64_t event, cachalot_stream stream) {
-    return of(user).event_record(event, stream);
+    return of(user)->event_record(event, stream);
   };
-  ops.event_query = [](void* user, int32_t, uint64_t event) { return of(user).event_query(event); };
+  ops.event_query = [](void* user, int32_t, uint64_t event) {
+    return of(user)->event_query(event);
+  };
   ops.event_synchronize = [](void* user, int32_t, uint64_t event) {
-    return of(user).event_synchronize(event);
+    return of(user)->event_synchronize(event);
   };
   ops.stream_synchronize = [](void* user, int32_t, cachalot_stream stream) {
-    return of(user).stream_synchronize(stream);
+    return of(user)->stream_synchronize(stream);
   };
-  ops.device_synchronize = [](void* user, int32_t) { return of(user).device_synchronize(); };
+  ops.device_synchronize = [](void* user, int32_t) { return of(user)->device_synchronize(); };
   ops.capture_info = [](void* user, int32_t, cachalot_stream stream, cachalot_capture_info* out) {
-    return of(user).capture_info(stream, out);
+    return of(user)->capture_info(stream, out);
   };
   ops.node_dependencies = [](void* user, int32_t, uint64_t node, const uint64_t** nodes,
                              size_t* count) {
-    return of(user).node_dependencies(node, nodes, count);
+    return of(user)->node_dependencies(node, nodes, count);
   };
   ops.exchange_capture_mode = [](void* user, int32_t, int32_t* mode) {
-    return of(user).exchange_capture_mode(mode);
+    return of(user)->exchange_capture_mode(mode);
   };
   add_pool_functions(ops);
   add_host_functions(ops);
   add_sharing_functions(ops);
   ops.enable_peer = [](void* user, int32_t device, int32_t peer) {
-    return of(user).enable_peer(device, peer);
+    return of(user)->enable_peer(device, peer);
   };
   ops.processes = [](void* user, int32_t, cachalot_device_process* rows, size_t capacity,
-                     size_t* count) { return of(user).processes(rows, capacity, count); };
-  ops.take_pending_error = [](void* user, int32_t) { return of(user).take_pending_error(); };
-  ops.error_text = [](void* user, int32_t code) { return of(user).error_text(code); };
+                     size_t* count) { return of(user)->processes(rows, capacity, count); };
+  ops.take_pending_error = [](void* user, int32_t) { return of(user)->take_pending_error(); };
+  ops.error_text = [](void* user, int32_t code) { return of(user)->error_text(code); };
   return ops;
 }
 
@@ -550,10 +552,10 @@ cachalot_pool_source ScriptDevice::pool_source() {
   cachalot_pool_source source{};
   source.struct_size = sizeof source;
   source.allocate = [](void* user, uint64_t size, int32_t, cachalot_stream stream) {
-    return of(user).own_allocate(size, stream);
+    return of(user)->own_allocate(size, stream);
   };
   source.free = [](void* user, cachalot_address address, uint64_t, int32_t, cachalot_stream) {
-    of(user).own_free(address);
+    of(user)->own_free(address);
   };
   source.user_data = this;
   return source;

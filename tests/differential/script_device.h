@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -19,9 +20,22 @@
 
 namespace cachalot::differential {
 
-// All devices of a script share one memory and one set of streams, as on the oracle's.
+// All devices of a script share one memory and one set of streams, as on the oracle's. The library's thread in the
+// background calls it beside the script, so each call goes through `lock`, but for those that make something.
 class ScriptDevice {
  public:
+  // The device to one thread alone.
+  class Locked {
+   public:
+    explicit Locked(ScriptDevice& device) : lock_(device.mutex_), device_(device) {}
+    ScriptDevice* operator->() const { return &device_; }
+    ScriptDevice& operator*() const { return device_; }
+
+   private:
+    std::lock_guard<std::mutex> lock_;
+    ScriptDevice& device_;
+  };
+
   // transcript: gets a line for each call; must outlive this.
   explicit ScriptDevice(Transcript& transcript) : transcript_(transcript) {}
   virtual ~ScriptDevice() = default;
@@ -114,7 +128,7 @@ class ScriptDevice {
     kSourceCount
   };
 
-  static ScriptDevice& of(void* user_data) { return *static_cast<ScriptDevice*>(user_data); }
+  static Locked of(void* user_data) { return Locked(*static_cast<ScriptDevice*>(user_data)); }
   static void add_pool_functions(cachalot_device_ops& ops);
   static void add_host_functions(cachalot_device_ops& ops);
   static void add_sharing_functions(cachalot_device_ops& ops);
@@ -175,6 +189,7 @@ class ScriptDevice {
   const char* error_text(int32_t code) const;
   void own_free(cachalot_address address);
 
+  std::mutex mutex_;
   Transcript& transcript_;
   bool printing_ = true;
   std::set<std::string, std::less<>> shown_;

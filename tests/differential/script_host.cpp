@@ -39,10 +39,10 @@ int32_t ScriptDevice::host_free(cachalot_address address, bool is_registered) {
 void ScriptDevice::add_host_functions(cachalot_device_ops& ops) {
   ops.host_allocate = [](void* user, int32_t, uint64_t size, int32_t register_threads,
                          cachalot_address* out) {
-    return of(user).host_allocate(size, register_threads != 0, out);
+    return of(user)->host_allocate(size, register_threads != 0, out);
   };
   ops.host_free = [](void* user, int32_t, cachalot_address address, int32_t registered) {
-    return of(user).host_free(address, registered != 0);
+    return of(user)->host_free(address, registered != 0);
   };
 }
 

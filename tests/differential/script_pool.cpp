@@ -123,32 +123,32 @@ int32_t ScriptDevice::stream_wait_event(cachalot_stream stream) {
 void ScriptDevice::add_pool_functions(cachalot_device_ops& ops) {
   ops.pool_allocate = [](void* user, int32_t, uint64_t size, cachalot_stream stream,
                          cachalot_address* out) {
-    return of(user).pool_allocate(size, stream, out);
+    return of(user)->pool_allocate(size, stream, out);
   };
   ops.pool_free = [](void* user, int32_t, cachalot_address address, cachalot_stream stream) {
-    return of(user).pool_free(address, stream);
+    return of(user)->pool_free(address, stream);
   };
-  ops.pool_trim = [](void* user, int32_t, uint64_t keep) { return of(user).pool_trim(keep); };
+  ops.pool_trim = [](void* user, int32_t, uint64_t keep) { return of(user)->pool_trim(keep); };
   ops.pool_get_attribute = [](void* user, int32_t, int32_t attribute, uint64_t* out) {
-    return of(user).pool_get_attribute(attribute, out);
+    return of(user)->pool_get_attribute(attribute, out);
   };
   ops.pool_set_attribute = [](void* user, int32_t, int32_t attribute, uint64_t value) {
-    return of(user).pool_set_attribute(attribute, value);
+    return of(user)->pool_set_attribute(attribute, value);
   };
   ops.pool_set_access = [](void* user, int32_t device, int32_t accessing) {
-    return of(user).pool_set_access(device, accessing);
+    return of(user)->pool_set_access(device, accessing);
   };
   ops.graph_get_attribute = [](void* user, int32_t, int32_t attribute, uint64_t* out) {
-    return of(user).graph_get_attribute(attribute, out);
+    return of(user)->graph_get_attribute(attribute, out);
   };
   ops.graph_set_attribute = [](void* user, int32_t, int32_t attribute, uint64_t value) {
-    return of(user).graph_set_attribute(attribute, value);
+    return of(user)->graph_set_attribute(attribute, value);
   };
   ops.stream_create = [](void* user, int32_t, cachalot_stream* out) {
-    return of(user).stream_create(out);
+    return of(user)->stream_create(out);
   };
   ops.stream_wait_event = [](void* user, int32_t, cachalot_stream stream, uint64_t) {
-    return of(user).stream_wait_event(stream);
+    return of(user)->stream_wait_event(stream);
   };
 }
 

@@ -68,12 +68,12 @@ int32_t ScriptDevice::ipc_close(cachalot_address address) {
 
 void ScriptDevice::add_sharing_functions(cachalot_device_ops& ops) {
   ops.ipc_get = [](void* user, int32_t, cachalot_address address, cachalot_shareable_handle* out) {
-    return of(user).ipc_get(address, out);
+    return of(user)->ipc_get(address, out);
   };
   ops.ipc_open = [](void* user, int32_t, const cachalot_shareable_handle* handle,
-                    cachalot_address* out) { return of(user).ipc_open(*handle, out); };
+                    cachalot_address* out) { return of(user)->ipc_open(*handle, out); };
   ops.ipc_close = [](void* user, int32_t, cachalot_address address) {
-    return of(user).ipc_close(address);
+    return of(user)->ipc_close(address);
   };
 }
 

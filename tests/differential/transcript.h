@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,17 +28,28 @@ struct Line {
   std::optional<Failure> failure;
 };
 
+// The library's thread in the background adds lines beside the script.
 class Transcript {
  public:
-  void add(std::string text) { lines_.push_back({std::move(text), std::nullopt}); }
-  void add_failure(Failure failure, std::string message) {
-    lines_.push_back({std::move(message), failure});
+  void add(std::string text) { add({std::move(text), std::nullopt}); }
+  void add_failure(Failure failure, std::string message) { add({std::move(message), failure}); }
+
+  std::vector<Line> lines() const {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    lines_.clear();
   }
 
-  const std::vector<Line>& lines() const { return lines_; }
-  void clear() { lines_.clear(); }
-
  private:
+  void add(Line line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(std::move(line));
+  }
+
+  mutable std::mutex mutex_;
   std::vector<Line> lines_;
 };
 
