@@ -21,7 +21,8 @@
 namespace cachalot::differential {
 
 // All devices of a script share one memory and one set of streams, as on the oracle's. The library's thread in the
-// background calls it beside the script, so each call goes through `lock`, but for those that make something.
+// background calls the device beside the script, so each call goes through `Locked`, but for create_driver, which lets
+// the library call back.
 class ScriptDevice {
  public:
   // The device to one thread alone.
