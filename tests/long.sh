@@ -137,24 +137,28 @@ part_faults() {
   done
 }
 
+# unit_tests FOLDER: runs those of core and capi, and sets `count` to how many have passed.
+unit_tests() {
+  passed "$1/tests/cachalot_core_test"
+  count=$tests
+  passed "$1/tests/cachalot_capi_test"
+  count=$((count + tests))
+}
+
 # What is installed has no assertions. Those that walk lists and tables see what a single test does not compare.
 part_seeds() {
   build build/release release cachalot_core_test cachalot_capi_test
   export CACHALOT_TEST_SEED="$seed"
-  passed build/release/tests/cachalot_core_test
-  count=$tests
-  passed build/release/tests/cachalot_capi_test
-  figure "seed $seed without assertions, $((count + tests)) tests"
+  unit_tests build/release
+  figure "seed $seed without assertions, $count tests"
   build build/asserts release cachalot_core_test cachalot_capi_test -DCACHALOT_ASSERT_LEVEL=2
   rounds=${LONG_SEED_ROUNDS:-5}
   for round in $(seq "$rounds"); do
     export CACHALOT_TEST_SEED=$((seed + round))
     echo "CACHALOT_TEST_SEED=$CACHALOT_TEST_SEED"
-    passed build/asserts/tests/cachalot_core_test
-    count=$tests
-    passed build/asserts/tests/cachalot_capi_test
+    unit_tests build/asserts
   done
-  figure "$rounds seeds, $((count + tests)) tests each"
+  figure "$rounds seeds, $count tests each"
 }
 
 # by_compiler FOLDER -DNAME=VALUE...: core, C interface and expected files. What another compiler warns of in the tests is
@@ -163,10 +167,8 @@ by_compiler() {
   folder=$1
   shift
   build "$folder" release cachalot_core_test cachalot_capi_test cachalot_verify "$@" -DCACHALOT_WARNINGS_AS_ERRORS=OFF
-  passed "$folder/tests/cachalot_core_test"
-  count=$tests
-  passed "$folder/tests/cachalot_capi_test"
-  figure "$((count + tests)) tests"
+  unit_tests "$folder"
+  figure "$count tests"
   for release in 2.11 2.15; do
     # shellcheck disable=SC2046
     "$folder/cachalot_verify" --torch "$release" $(golden "$release") >"$out/$part.golden"

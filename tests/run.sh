@@ -47,7 +47,6 @@ stage_release() {
   fetch_onnxruntime
   wait "$toolkit"
   wait "$generator"
-  wait "$zig" || true  # the stage `portable` fetches it again
   rm -f "$failed_tests"
   cmake --workflow --preset release-beside-sanitizers || repeat_alone
 }
@@ -65,6 +64,7 @@ repeat_alone() {
 # What is published as binaries, for the machine that this one is not: the bounds of what they need, and expected files
 # of PyTorch's under QEMU. The part `portable` of the long tests has both machines, and all that is published.
 stage_portable() {
+  [ -z "${zig-}" ] || wait "$zig" || true  # build.sh fetches again what could not be fetched
   capi/packaging/portable/build.sh --quick aarch64
   capi/packaging/portable/check.py build/portable/quick/aarch64 --libraries --self-test >/dev/null 2>&1
   capi/packaging/portable/verify.sh --quick aarch64 2.15 tests/golden/2.15/cases/*.?z >build/portable/quick/cases.txt
@@ -95,8 +95,7 @@ stage_lint() {
     sed -e 's/$/ --checks=-bugprone-suspicious-include/' \
       -e '/cachalot_cli/s/$/,-performance-unnecessary-value-param/' |
     xargs -L 1 -P "$(nproc)" clang-tidy -p build/lint --quiet --extra-arg=-Wno-unknown-warning-option \
-      --extra-arg=-Wno-unused-command-line-argument \
-      --extra-arg=-Wreserved-identifier --extra-arg=-Wreserved-macro-identifier
+      --extra-arg=-Wno-unused-command-line-argument
 }
 
 stage_long() {

@@ -2,9 +2,6 @@
 # How tests are compiled. Most of the build's time is theirs, so they are not optimized, and the test framework is parsed
 # once for all of them.
 
-# Tests with a cost begin before the others, so that no processor waits for them at the end.
-set(CACHALOT_COST_OF_A_LONG_TEST 100)
-
 # What takes long to compile and no time to run. The C library's headers warn of _FORTIFY_SOURCE without optimization.
 set(CACHALOT_UNOPTIMIZED -O0 -U_FORTIFY_SOURCE ${CACHALOT_COLLECT_LATE})
 if(CACHALOT_SANITIZE)

@@ -13,12 +13,10 @@
 // Exit status: 0 all holds, 1 something does not, 2 the call is wrong.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -47,25 +45,30 @@ class FaultyDevice final : public ScriptDevice {
     failing_ = number;
     code_ = code;
   }
-  bool has_failed() const {
-    const std::lock_guard lock(calls_mutex_);
+  bool has_failed() {
+    const Locked lock(*this);
     return failing_ != 0 && obtains_.size() >= failing_;
   }
   // From now on nobody comes back for what is not given back.
-  void begin_end() { is_ending_ = true; }
-  // The call that failed would have given something back, which is still there.
-  bool keeps_something() const { return keeps_something_; }
-  // Calls that only look at the state do not count.
-  void set_counting(bool counts) { is_counting_ = counts; }
-  // For each call whether it obtains memory.
-  std::vector<bool> calls() const {
-    const std::lock_guard lock(calls_mutex_);
-    return obtains_;
+  void begin_end() {
+    const Locked lock(*this);
+    is_ending_ = true;
   }
+  // The call that failed would have given something back, which is still there.
+  bool keeps_something() {
+    const Locked lock(*this);
+    return keeps_something_;
+  }
+  // Calls that only look at the state do not count.
+  void set_counting(bool counts) {
+    const Locked lock(*this);
+    is_counting_ = counts;
+  }
+  // For each call whether it obtains memory. After the end, when no thread calls any more.
+  const std::vector<bool>& calls() const { return obtains_; }
 
-  // Of any thread.
   int32_t due(bool obtains, bool gives_back) {
-    const std::lock_guard lock(calls_mutex_);
+    const Locked lock(*this);
     if (!is_counting_) return CACHALOT_DRIVER_SUCCESS;
     obtains_.push_back(obtains);
     if (obtains_.size() != failing_) return CACHALOT_DRIVER_SUCCESS;
@@ -74,13 +77,12 @@ class FaultyDevice final : public ScriptDevice {
   }
 
  private:
-  mutable std::mutex calls_mutex_;
   std::vector<bool> obtains_;
   size_t failing_ = 0;
   int32_t code_ = 0;
-  std::atomic<bool> is_counting_ = true;
-  std::atomic<bool> is_ending_ = false;
-  std::atomic<bool> keeps_something_ = false;
+  bool is_counting_ = true;
+  bool is_ending_ = false;
+  bool keeps_something_ = false;
 };
 
 using Ops = cachalot_device_ops;
